@@ -23,9 +23,9 @@ from bench.harness import (
 )
 from bench.kept import keep, when_and_what
 
-# Their figures are written down by themselves, and missed targets fail.
+# Benchmarks that write their own figures into files, and fail for missed targets.
 HELD = ("first_contact", "gpu")
-# What benchmarks name in NEEDS, and how it is installed.
+# The packages in benchmarks' NEEDS, by their names on the index.
 PACKAGES = {"zmq": "pyzmq"}
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=at_least_two, default=DEFAULT_ROUNDS)
     parser.add_argument("--only", metavar="TEXT", default="", help="rows with TEXT in their names")
     parser.add_argument(
-        "--against", metavar="COMMIT", help="this tree beside that of a commit, in turns"
+        "--against", metavar="COMMIT", help="compare this tree with that of a commit, in turns"
     )
     parser.add_argument(
         "--device",

@@ -1,16 +1,16 @@
-"""`python -m bench NAME --against COMMIT`: fastdist of this tree beside that of a commit, in turns.
+"""`python -m bench NAME --against COMMIT`: this tree against that of a commit, in turns.
 
-Two processes run the benchmark's module of this tree: one imports fastdist and kernels as they are
-here, the other as they are in the commit. With a `--device`, for which bench has a stand-in, the
-other imports bench as it is in the commit as well: a stand-in fits the kernels that it was written
-for. Neither times by itself: where the module calls `harness.compare`, it offers its cases to the
-process that began them, which asks both for samples in interleaved rounds. So the machine's
-wandering clock falls on both alike, and a ratio is new / old. torch is left out.
+Two processes run the benchmark's module of this tree: one imports fastdist and kernels of this
+tree, the other those of the commit. With a `--device`, for which bench has a stand-in, the other
+imports bench of the commit as well: a stand-in fits the kernels that it was written for. Neither
+process times alone: where the module calls `harness.compare`, it offers its cases to the parent
+process, which requests samples from both in interleaved rounds. So the machine's drifting clock
+affects both alike, and a ratio is new / old. torch is left out.
 
-Where the arrays of a process come to lie moves some rows by up to 20 %, for as long as it runs:
-layer_norm of 1e5 numbers took 0.83 and 1.06 of its own time in two pairs of processes of one commit
-(AMD EPYC, Zen 3). So rows that look slower are timed again in two further pairs, and only those
-that are slower in all three count.
+The addresses of a process's arrays move some rows by up to 20 %, for as long as it runs: layer_norm
+of 1e5 numbers took 0.83 and 1.06 of its own time in two pairs of processes of one commit (AMD EPYC,
+Zen 3). So rows that look slower are timed again in two further pairs, and only those that are
+slower in all three count.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _rows(
 
 
 class _Player:
-    """A process that runs a benchmark, and takes a sample when it is asked to."""
+    """A process that runs a benchmark, and takes samples on request."""
 
     def __init__(self, name: str, folder: Path, rounds: int, device: str | None) -> None:
         self._called = f"{name}, {folder.name}"
@@ -191,7 +191,7 @@ class _Player:
 
 
 def _play(name: str, rounds: int, link: Connection, only: str, *device: str) -> None:
-    """Run a benchmark whose cases are timed by who holds the other end of link."""
+    """Run a benchmark whose cases are timed by the process at the other end of link."""
 
     def offer(cases: Sequence[Case], rounds: int) -> list[Row]:
         link.send(([(case.name, case.number, case.parts) for case in cases], rounds))

@@ -18,7 +18,7 @@ SHAPES = {
     "1 x 8 x 1024 x 64, causal, bfloat16": ((1, 8, 1024, 64), True, "bfloat16"),
 }
 FORWARD_TARGET, BOTH_TARGET = 0.9, 0.8
-# Of 1 x 8 x 1024 x 64, what else is given.
+# Further arguments for 1 x 8 x 1024 x 64.
 MORE = ("dropout", "mask", "mask that learns")
 
 
@@ -31,7 +31,7 @@ def run(rounds: int) -> list[Row]:
     for name, (shape, is_causal, dtype) in SHAPES.items():
         samples, heads, length, width = shape
         product = 2.0 * samples * heads * length * length * width / (2 if is_causal else 1)
-        # Two products forward; four for the gradients, for which one is made anew.
+        # Two products forward; four for the gradients, and one that they compute again.
         for both, target, count in ((False, FORWARD_TARGET, 2), (True, BOTH_TARGET, 7)):
             ours, peer = (
                 None if one is None else watch(one, shape, dtype, is_causal=is_causal, both=both)
@@ -55,7 +55,7 @@ def run(rounds: int) -> list[Row]:
 def watch(
     library: Any, shape: tuple[int, ...], dtype: str, *, is_causal: bool, both: bool, more: str = ""
 ) -> Stopwatch:
-    """Return what times attention, and, of both, its gradients; more is one of MORE."""
+    """Return a stopwatch of attention and, with `both`, its gradients; more is one of MORE."""
     import numpy as np
 
     rng = np.random.default_rng(0)

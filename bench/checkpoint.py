@@ -21,9 +21,9 @@ _MOST_ROUNDS = 5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare one process's save, load and async_save, each into a folder of its own, after which
-    the one before goes: ours by keep=1, PyTorch's by hand. Both sync to the disk; ours also checks
-    what it reads.
+    """Compare one process's save, load and async_save, each into a new folder, after which the
+    previous one is removed: by keep=1 in fastdist, explicitly for PyTorch. Both sync to the disk;
+    fastdist also checks the data that it reads.
     """
     import fastdist
 
@@ -41,7 +41,7 @@ def run(rounds: int) -> list[Row]:
 
 def ways(library: Any, parent: str) -> dict[str, Stopwatch]:
     """Return one stopwatch for each way."""
-    # PyTorch tells that it saves in one process, and that its tensors are of the CPU.
+    # PyTorch warns that it saves in one process, and that its tensors are on the CPU.
     warnings.filterwarnings("ignore", module="torch")
     dcp = import_module(f"{library.__name__}.distributed.checkpoint")
     is_ours = library.__name__ == "fastdist"
@@ -65,7 +65,7 @@ def ways(library: Any, parent: str) -> dict[str, Stopwatch]:
 
 
 def saver(dcp: Any, state: Any, parent: str, *, is_ours: bool) -> Callable[[], object]:
-    """Return what saves into the next folder, and removes the one before."""
+    """Return a function that saves into the next folder, and removes the previous one."""
     numbers = itertools.count(1)
 
     def save() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
-# What a call is, over the names of `operands`. Results are dropped.
+# The calls, over the names of `operands`. Results are dropped.
 POINTWISE = {
     "x + y": "x + y",
     "x - y": "x - y",
@@ -116,7 +116,7 @@ PLAIN = {
     "numpy": "x.numpy()",
 }
 RECORDED = {**POINTWISE, **REDUCTIONS, **LAYERS, **MOVEMENT}
-# What these give has no one gradient of its own.
+# Calls with several results, which have no single gradient.
 _SEVERAL = ("max(1)", "split")
 TARGET = 1.0
 

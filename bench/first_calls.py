@@ -1,10 +1,10 @@
-"""What the first calls of large tensors wait for: in fresh processes, with empty and full caches.
+"""The waits of first calls with large tensors: in new processes, with empty and full caches.
 
-Each round starts three processes, one after the other. The first finds an empty kernel cache and
-calls some ops for the first time; the second finds what that one compiled. The third finds an empty
-one and has FASTDIST_START=numpy: what works element by element is NumPy's meanwhile, and another
-thread compiles. At the end `fastdist info --warm` meets an empty cache once, and what it compiled.
-The aims are in seconds, of a machine that has nothing else to do.
+Each round starts three processes, one after the other. The first has an empty kernel cache and
+calls some ops for the first time; the second has the cache that the first one filled. The third has
+an empty one and FASTDIST_START=numpy: NumPy serves elementwise calls meanwhile, and another thread
+compiles. At the end `fastdist info --warm` runs once with an empty cache, and once with its result.
+The aims are in seconds, for a machine that has nothing else to do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 
 from bench.harness import Row
 
-# Of 1000 x 1000 float32, called in this order; the first one waits for Numba and the runner, too.
+# With 1000 x 1000 float32, called in this order; the first one also waits for Numba and the runner.
 CALLS = {
     "x + y": "x + y",
     "x * y": "x * y",
@@ -68,7 +68,7 @@ Waits = dict[str, tuple[float, float]]
 
 
 def run(rounds: int) -> list[Row]:
-    """Print what each call waited for, beside the aims; they are no rows, for there is no peer."""
+    """Print the wait of each call next to its aim; they are not rows, as there is no peer."""
     rounds = min(rounds, _MOST_ROUNDS)
     cold, warm, by_numpy = [], [], []
     for _ in range(rounds):

@@ -53,7 +53,7 @@ _LIBRARIES = ("numpy", "numba", "pyzmq", "torch", "cupy-cuda12x", "cupy-cuda13x"
 
 @dataclass(frozen=True)
 class Amount:
-    """What one part of a turn moves or computes, for a rate: 12e9 bytes in a second are 12 GB/s."""
+    """The work of one part of a turn, for a rate: 12e9 bytes in a second are 12 GB/s."""
 
     value: float
     unit: str  # of the rate, such as GB/s; it counts in 1e9
@@ -91,7 +91,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """What came out for one case; ratio is time / time, so below 1 we are faster."""
+    """The result of one case; ratio is time / time, so below 1 we are faster."""
 
     name: str
     ours_s: Spread
@@ -110,7 +110,7 @@ class Row:
         )
 
 
-# Who times the cases in the place of `compare`; see against.py.
+# Times the cases in place of `compare`, if set; see against.py.
 _conductor: Callable[[Sequence[Case], int], list[Row]] | None = None
 
 
@@ -130,7 +130,7 @@ def choose(text: str) -> None:
 
 
 def chosen() -> str:
-    """Return what `choose` was given; who builds cases need build no others."""
+    """Return the value of `choose`; modules may build only the chosen cases."""
     return _chosen
 
 
@@ -277,7 +277,7 @@ def _range(spread: Spread, scale: float) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
+    """Return the facts that the figures depend on."""
     # Not by its metadata: a checkout that was not installed has none.
     versions = {"fastdist": importlib.import_module("fastdist").__version__}
     for library in _LIBRARIES:

@@ -6,9 +6,9 @@ import socket
 
 
 class KeptPort:
-    """A port of 127.0.0.1 that nobody is given who asks for any, not as a connection's own, either.
+    """A port of 127.0.0.1 that the system assigns to nobody, also not as a connection's own.
 
-    Who knows its number can listen there.
+    A process that knows its number can listen there.
     """
 
     def __init__(self) -> None:

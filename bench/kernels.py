@@ -1,11 +1,11 @@
-"""Kernels along rows of 1,000 float32, 1e4 to 5e7 elements, beside PyTorch and the memory.
+"""Kernels along rows of 1,000 float32, 1e4 to 5e7 elements, against PyTorch and the memory.
 
 At 1e6 elements some go along rows of other lengths as well.
 
 A case is done where we take at most 0.7 of PyTorch's time (0.4 where the result is as large as the
 input and that is 1e7 elements or more) or read at 85 % of the speed at which the BLAS reads two
-halves of as many elements for their dot product. Behind a name stands that share of the machine:
-bytes that the work must read or write once, over time, beside the dot product's.
+halves of as many elements for their dot product. The figure behind a name is that share of the
+machine: bytes that the work must read or write once, over time, relative to the dot product's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Kernel(NamedTuple):
     backward: float
 
 
-# Backward counts the forward pass, too: of a sum the gradient is x's memory once more.
+# Backward counts the forward pass, too: the gradient of a sum writes x's memory again.
 KERNELS = {
     "sum": Kernel("x.sum()", 1, 2),
     "sum of rows": Kernel("x.sum(1)", 1, 2),
@@ -59,7 +59,7 @@ def run(rounds: int) -> list[Row]:
     """Compare each kernel alone, and with its gradients."""
     rows = []
     for size in SIZES:
-        # Of large ones a kernel at a time: all at once would not fit into memory.
+        # Large ones go one kernel at a time: all together would not fit into memory.
         lots = [tuple(KERNELS)] if size < LARGE else [(name,) for name in KERNELS]
         for names in lots:
             rows += of_size(size, rounds, names)

@@ -58,7 +58,7 @@ def ways(library: Any) -> dict[str, Stopwatch]:
 def epoch(
     library: Any, count: int, workers: int, stop: int = 0, **options: Any
 ) -> Callable[[], None]:
-    """Return what goes through one epoch, or its first `stop` batches."""
+    """Return a function that goes through one epoch, or its first `stop` batches."""
     data = Pictures(library.__name__, count)
     loader = library.utils.data.DataLoader(data, BATCH, num_workers=workers, **options)
 

@@ -121,8 +121,8 @@ def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], No
 def import_rows() -> list[Row]:
     """Return the time of `import fastdist` in a warm process, less that of a bare interpreter.
 
-    The ratio is to the limit of 0.2 s, so that a miss shows as one. Warm is what has its bytecode
-    at hand, also where the environment forbids Python to keep it beside the sources.
+    The ratio is to the limit of 0.2 s, so that a miss shows as one. A warm process has its bytecode
+    cached, also where the environment forbids Python to keep it next to the sources.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}

@@ -1,8 +1,8 @@
-"""One step of each optimizer over four float32 parameters, small and large, beside torch's.
+"""One step of each optimizer over four float32 parameters, small and large, against torch's.
 
-And of those that torch has fused kernels for over ten million numbers in one parameter, and over a
-thousand parameters of a thousand, beside torch's fused; with what share of the machine's triad
-(reading two arrays and writing a third) their reads and writes come to.
+Optimizers for which torch has fused kernels also step over ten million numbers in one parameter,
+and over a thousand parameters of a thousand, against torch's fused ones; with the share of the
+machine's triad (reading two arrays and writing a third) that their reads and writes reach.
 
 The rows of `_foreach_` time functions over fifty tensors, as optimizers of packages call them.
 """
@@ -112,14 +112,14 @@ def triad() -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the shares are of."""
+    """Return the machine's rate that the shares refer to."""
     return {"triad": f"{triad() / 1e9:.1f} GB/s"}
 
 
 def watch(
     library: Any, way: str, shape: tuple[int, ...], count: int = COUNT, **more: Any
 ) -> Stopwatch:
-    """Return what times steps over parameters of a shape, with gradients that stay."""
+    """Return a stopwatch of steps over parameters of a shape, with gradients that stay."""
     import numpy as np
 
     rng = np.random.default_rng(0)

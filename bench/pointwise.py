@@ -64,7 +64,7 @@ HALVES = {
     "bfloat16 sin": Kernel("b.sin()", 1),
 }
 
-# Of which few elements are compared as well, for what a call costs.
+# Also compared with few elements, for the overhead of a call.
 CALLS = {
     "clamp": Kernel("x.clamp(-0.5, 0.5)", 2),
     "mul by a number in place": KERNELS["mul by a number in place"],

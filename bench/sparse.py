@@ -41,7 +41,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def _step(library: Any, way: str, touched: int) -> Stopwatch:
-    """Return what times forward, backward and step of a table."""
+    """Return a stopwatch of forward, backward and step of a table."""
     import numpy as np
 
     table = library.nn.Embedding(ROWS, WIDTH, sparse=True)

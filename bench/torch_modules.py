@@ -39,7 +39,7 @@ CALLS = """
 
 
 def shown(nn: Any, call: str) -> dict[str, Any]:
-    """Return what is to be the same of one module: its repr, its entries, its parameters."""
+    """Return the parts of one module that must be equal: its repr, its entries, its parameters."""
     module = eval(call, vars(nn))
     kind = type(module)
     lazy = "Uninitialized"

@@ -29,7 +29,7 @@ ROOMS = (
     "utils.module_tracker", "utils.weak",
 )  # fmt: skip
 
-# What files leave lying about: no user has these from them.
+# Names that files leave behind by accident: users do not import them from there.
 _NOT_OFFERED = frozenset({"S", "T", "TYPE_CHECKING", "common_args", "multi_dim_common"})
 
 
@@ -42,7 +42,7 @@ def room(top: str, path: str) -> Any:
 
 
 def lacking(top: str, path: str, names: list[str]) -> list[str]:
-    """Return which of the names a room of another package has not."""
+    """Return the names that a module of another package does not have."""
     try:
         found = room(top, path)
     except ImportError:
@@ -57,7 +57,7 @@ def _public(home: Any) -> list[str]:
     listed = set(getattr(home, "__all__", ()))
     for name in dir(home):
         one = getattr(home, name, None)
-        # What a file imports for its own use, and the classes of torch._C, which are for typing.
+        # A file's imports for its own use, and the classes of torch._C, which are for typing.
         from_elsewhere = isinstance(one, ModuleType) or not str(
             getattr(one, "__module__", None) or "torch"
         ).startswith("torch")

@@ -24,7 +24,7 @@ def set_overwrite_module_params_on_conversion(value: bool) -> None:
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """Return what was set; False unless set."""
+    """Return the value of set_overwrite_module_params_on_conversion; False unless set."""
     return _switches["overwrite"]
 
 
@@ -36,7 +36,7 @@ def set_swap_module_params_on_conversion(value: bool) -> None:
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Return what was set; False unless set."""
+    """Return the value of set_swap_module_params_on_conversion; False unless set."""
     return _switches["swap"]
 
 

@@ -97,7 +97,8 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> dict[str, Any]:
-    """Return what a file of weights holds, which is downloaded unless the folder has it already.
+    """Return the contents of a file of weights, which is downloaded unless the folder has it
+    already.
 
     Args:
         url: The address; the last part of its path is the file's name.

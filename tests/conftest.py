@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # A process that shares the work has no summary of its own.
+    # A process that shares the work prints no summary.
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["deselected_because"] = dict(deselected_because)
 
@@ -256,7 +256,7 @@ def port() -> Iterator[int]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    # What a file of tests draws while it is imported, as the parameters of a layer.
+    # Some files of tests draw numbers while they are imported, as the parameters of a layer.
     if isinstance(collector, pytest.Module):
         draw_the_same_numbers_in_each_run()
 

@@ -18,7 +18,7 @@ _NAME: Final = "FASTDIST_TESTS_DEVICE_KIND"
 
 
 def told(kind: str) -> dict[str, str]:
-    """Return what the environment of a group of workers says of the kind that they are to use."""
+    """Return the environment that names the kind of device for a group of workers."""
     return {_NAME: kind}
 
 

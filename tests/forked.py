@@ -34,7 +34,7 @@ def _in_child(names: list[str], run: Callable[[str], str]) -> tuple[list[str], i
     if not child:
         status = 1
         try:
-            faulthandler.disable()  # a crash is expected here, of which no file is to be written
+            faulthandler.disable()  # a crash is expected here, and must write no file
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             signal.alarm(DEADLINE_S)
             for name in names:

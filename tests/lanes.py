@@ -137,7 +137,7 @@ class Lanes(LoadScopeScheduling):
         node.send_runtest_some([self._numbers[node][test] for test in unit])
 
     def _next_of(self, node: WorkerController) -> str:
-        """Return the file, of those that are left, that a process takes next."""
+        """Return the next of the remaining files for a process."""
         if len(self._begin_with_jobs) < _JOB_PROCESSES:
             self._begin_with_jobs.add(node)
         wants_jobs = node in self._begin_with_jobs

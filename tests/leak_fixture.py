@@ -36,7 +36,7 @@ class Held(NamedTuple):
 
     threads: frozenset[threading.Thread]
     processes: frozenset[int]
-    names: Counter[str]  # all that is no thread and no process, in words
+    names: Counter[str]  # everything other than threads and processes, as text
 
 
 def socket_names(sockets: Any) -> list[str]:
@@ -94,7 +94,7 @@ def nothing_left_behind(scope: str, wider: bool = False) -> Iterator[None]:
 
 
 def left(before: Held, wider: bool) -> list[str]:
-    """Return what is there now and was not before, once what is ending has ended."""
+    """Return all that was not there before, once ending threads and processes have ended."""
     if not _new(before, wider):
         return []
     gc.collect()  # a cycle may hold a socket or a reference; it is garbage, not a leak
@@ -206,7 +206,7 @@ def _shared_memory() -> Iterator[str]:
         maker = _OURS.match(name)
         if maker and (int(maker[1]) == os.getpid() or not Path(f"/proc/{maker[1]}").exists()):
             yield f"shared memory {name!r}"
-    # What has no name is known by who has it open: this process alone concerns us.
+    # Nameless files are found through the processes that have them open: only this one matters.
     for descriptor in os.listdir("/proc/self/fd"):
         try:
             link = os.readlink("/proc/self/fd/" + descriptor)

@@ -58,7 +58,7 @@ class Break:
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     def lines(self, source: bytes) -> tuple[str, str]:
-        """Return what is changed before and after, in whole lines without their indent."""
+        """Return the changed lines before and after, in whole without their indent."""
         low = source.rfind(b"\n", 0, self.start) + 1
         high = source.find(b"\n", self.end)
         high = len(source) if high < 0 else high
@@ -97,7 +97,7 @@ class _Finder:
         first_inside = next((body[0] for body in inner if body), None)
         last = node.end_lineno or node.lineno
         if first_inside is not None:
-            # Of a compound statement its head alone; a decorated function's begins above its name.
+            # For a compound statement its head alone; a decorated function's begins above its name.
             last = max(node.lineno, _first_line(first_inside) - 1)
         self._lines = (node.lineno, last)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -1,15 +1,14 @@
-"""Break a room in small ways, run its tests against each break, and tell which nobody noticed.
+"""Break a room in small ways, run its tests against each break, and list the unnoticed ones.
 
 Usage: python -m tests.mutate ROOM [--breaks 200] [--seed 0] [--jobs 2] [--only TEXT]
                               [--without TEXT] [--within SECONDS]
        python -m tests.mutate PACKAGE --draw 300 [--seed 0] ...     (tests/mutate_draw.py)
 
-Works in copies of the tree. A run of the room's tests finds which of them run which line; a break
-is then held against the tests of its lines alone, until one fails, twice, or the time is up. First
-come those that are near it, are quick, or noticed others there. What was found out is kept in the
-folder .mutate: a run that was ended goes on where it was. What survives, and is the same to
-everybody who could ask, is explained in tests/mutants_explained.toml; an explanation that fits no
-break any more is an error.
+Works in copies of the tree. A run of the room's tests finds which tests run which line; a break is
+then tried with the tests of its lines alone, until one fails, twice, or the time is up. First come
+tests that are near it, are quick, or noticed others there. Results are kept in the folder .mutate:
+an interrupted run resumes. Survivors that no test can distinguish are explained in
+tests/mutants_explained.toml; an explanation that no longer fits any break is an error.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Room:
 _DISTRIBUTED: Final = "tests/distributed/autograd"
 _AUTOGRAD: Final = (
     *("tests/engine", "tests/graph", "tests/autograd", "tests/profiler"),
-    # Of these passes one worker's part alone.
+    # Only one worker's part of these passes.
     *(f"{_DISTRIBUTED}/test_{name}.py" for name in ("engine", "passes", "arrivals")),
     *(f"{_DISTRIBUTED}/{name}.py" for name in ("devices/test_devices", "test_root_gradients")),
 )
@@ -83,7 +82,7 @@ ROOMS: Final = {
     "engine": Room("fastdist/engine", _AUTOGRAD),
     "graph": Room("fastdist/graph", (*_AUTOGRAD, *_LEAVES)),
     "distributed/autograd": Room(
-        # What it says at DEBUG stands beside what rpc says.
+        # Its DEBUG lines are in the same log as rpc's.
         "fastdist/distributed/autograd",
         (_DISTRIBUTED, "tests/distributed/explain", "tests/distributed/rpc/test_debug_log.py"),
     ),

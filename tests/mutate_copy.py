@@ -125,10 +125,10 @@ class Copy:
 
     def killer(self, mutant: Mutant, lines: Lines, tests: Sequence[str]) -> tuple[str, list[str]]:
         """Return the first of the tests that a break makes fail or take too long, or nothing; and
-        those that failed, but not when they, and what had been run before, were run again.
+        the tests that failed, but not when they, and the tests before them, were run again.
 
-        Note    only tests with processes of their own are doubted: on a busy machine these may fail
-                by themselves
+        Note    only tests with separate processes are doubted: on a busy machine these may fail
+                without a break
         """
         path, unsure = self.folder / mutant.file, list[str]()
         source = path.read_bytes()
@@ -170,7 +170,7 @@ class Copy:
             return "", False
         killer = self._warm.killer(mutant, source, lines, some)
         if not killer:
-            # What a call at import has returned is that of the old function.
+            # The result of a call at import is that of the old function.
             is_sure = killer is not None and len(some) == len(tests)
             return "", is_sure and not lines.is_import(mutant)
         if self._first_to_fail(lines, [killer]):

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import pytest
 
-# What is told by environment variables, since processes that tests start are to hear it, too. Those
-# of pytest are among the ones that a run keeps.
+# Passed by environment variables, so that processes of tests get them, too. Those of pytest are
+# among the ones that a run keeps.
 FOLDER = "PYTEST_MUTATE_FOLDER"  # whose lines are noted
 NOTES = "PYTEST_MUTATE_NOTES"  # the file where they are: one JSON object a line
 CHOSEN = "PYTEST_MUTATE_CHOSEN"  # JSON: the ids of the tests that shall run, and their bounds in s
@@ -84,7 +84,7 @@ class ChildTracer(Tracer):
         self._moment = self._now[0]
 
     def keep_up(self) -> None:
-        """Begin anew where another test has begun."""
+        """Start again where another test has begun."""
         if self._now[0] != self._moment:
             self._moment = self._now[0]
             self.begin_anew()
@@ -103,8 +103,8 @@ def start_in_child() -> None:
 class Noting:
     """Writes down, for each test that passes, how long it took and which lines it ran.
 
-    Time is cut into moments. A test's call is one of its own; what fixtures do before and after it
-    may serve others of its file, and is noted for the file.
+    Time is cut into moments. A test's call is a moment; fixtures before and after it may serve
+    other tests of its file, and are noted for the file.
     """
 
     def __init__(self, folder: str, notes: str) -> None:
@@ -117,7 +117,7 @@ class Noting:
         os.environ[MOMENT] = moment
         self._seconds: dict[str, float] = {}
         self._failed: set[str] = set()
-        # What runs when modules are imported, which happens once, is of all tests.
+        # Lines that run at import, which happens once, count for all tests.
         self._write({"moment": 0, "of": ""})
         self._tracer.start()
 

@@ -1,8 +1,8 @@
-"""What tests.mutate has found out already, in a folder of the checkout: an interrupted run goes on.
+"""The results of tests.mutate, in a folder of the checkout: an interrupted run resumes.
 
-Which lines a test file runs holds while it is the same; of a file of the room that has changed
-since, it is known only that it was run. A break that was killed is not made again while its own
-file is the same; one that survived is, once the room or a test has changed.
+The lines that a test file runs are valid while it is the same; for a file of the room that has
+changed since, only the fact that it was run is. A break that was killed is not tried again while
+its file is the same; one that survived is, once the room or a test has changed.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ class Lines:
             each = {test: self.seconds[test] / self._chance(mutant, test, ran) for test in tests}
             tests.sort(key=each.__getitem__)
             seconds = self.total(tests) / len(tests)
-            # Other processes are started anew, for whichever test of a file comes first.
+            # Other processes start once, for the first test of a file.
             seconds += _TO_START_S if file in self.with_processes else 0.01
             costs[file] = seconds / self._chance(mutant, file, ran)
         return [test for file in sorted(costs, key=costs.__getitem__) for test in by_file[file]]
 
     def _that_run(self, mutant: Mutant) -> set[str]:
         change, found = mutant.change, set[str]()
-        # Of a jump Python tells no line of its own: what leads to it is on the line before.
+        # Python reports no line for a jump: its condition is on the line before.
         for line in range(change.first - (change.kind == "drop"), change.last + 1):
             found |= self.by_line.get((mutant.file, line), set())
         return found
@@ -111,7 +111,7 @@ class Lines:
         return AT_IMPORT in self._that_run(mutant)
 
     def first_of(self, tests: Sequence[str], within_s: float) -> list[str]:
-        """Return as many tests as take no longer than that, at least one."""
+        """Return as many tests as fit into that time, at least one."""
         spent, files, found = 0.0, set[str](), list[str]()
         for test in tests:
             starts = _file_of(test) in self.with_processes and _file_of(test) not in files
@@ -166,7 +166,7 @@ class Log:
     # ---- lines ----------------------------------------------------------------------------------
 
     def lines(self) -> tuple[Lines, list[str]]:
-        """Return what is known of which tests run which lines, and the files it is not known of."""
+        """Return the known lines of tests, and the files whose lines are unknown."""
         known: dict[str, tuple[TestFile, set[str]]] = {}
         for one in self._read("lines"):
             if self._of_test.get(one["file"]) == one.pop("hash"):
@@ -186,7 +186,7 @@ class Log:
     # ---- verdicts -------------------------------------------------------------------------------
 
     def verdicts(self) -> dict[tuple[Any, ...], Verdict]:
-        """Return what is known of breaks, by what `name` says of them."""
+        """Return the known verdicts on breaks, by `name`."""
         found = {}
         for one in self._read("verdicts"):
             if one["killed"] or one["hash"] == self._of_all:
@@ -197,12 +197,12 @@ class Log:
         return found
 
     def name(self, mutant: Mutant) -> tuple[Any, ...]:
-        """Return what a break is called while its file is the same."""
+        """Return a break's name, valid while its file is the same."""
         change = mutant.change
         return mutant.file, self._hashes[mutant.file], change.start, change.end, change.text
 
     def add_verdict(self, mutant: Mutant, verdict: Verdict) -> None:
-        """Take note of what became of a break."""
+        """Record the verdict on a break."""
         told = {"name": self.name(mutant), "hash": self._of_all, **vars(verdict)}
         self._write("verdicts", told)
 

@@ -1,9 +1,9 @@
 """A plugin of pytest for tests.mutate: a process that has collected tests, forked for each break.
 
-The break is made in the functions that are there: to start Python and to collect the tests takes
-longer than most breaks live. What fails here is asked once more, alone, in a fresh process; so is
-all for a break that survives here and whose lines run at import, since what a call at import has
-returned is that of the old function.
+The break is made in the loaded functions: starting Python and collecting the tests takes longer
+than most breaks live. A test that fails here runs again, alone, in a new process; so do all tests
+for a break that survives here and whose lines run at import, since the result of a call at import
+is that of the old function.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Usage: python -m tests.plain_words [--list] [PATH ...]     count them: by kind, 
        python -m tests.plain_words --check                 fail where a package is above its limit
        python -m tests.plain_words --lower                 lower the limits to what is there
 
-A rule finds a smell, not a fault: read the line, then write it anew. Each rule says how.
+A rule finds a smell, not a fault: read the line, then rewrite it. Each rule says how.
 """
 
 from __future__ import annotations

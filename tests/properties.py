@@ -1,9 +1,9 @@
 """Several properties of one sample in one test; each failure is reported with the property's name.
 
-The sample, its reference and its arrays are made once. A separate test for each property costs
-1 ms more in all processes, longer than most properties take. So does a subtest of pytest, which
-captures the output and sends a report even when it passes. Here a property that holds costs 2 us;
-one that fails becomes a failed subtest, and the remaining properties are still checked.
+The sample, its reference and its arrays are made once. A separate test for each property costs 1 ms
+more in all processes, longer than most properties take. A subtest of pytest costs as much, because
+it captures the output and sends a report even when it passes. Here a property that holds costs 2
+us; one that fails becomes a failed subtest, and the remaining properties are still checked.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 COMMENT, DOCSTRING, PAGE = "comment", "docstring", "page"
 ERROR, LOG, WARNING, HELP, TEXT = "error", "log", "warning", "help", "text"
-# What a user of the package reads while it runs. TEXT is every other string of four words or more:
-# constants and parts from which messages are made.
+# Texts that users of the package read while it runs. TEXT is every other string of four words or
+# more: constants and parts from which messages are made.
 MESSAGES: Final = (ERROR, LOG, WARNING, HELP, TEXT)
 KINDS: Final = (COMMENT, DOCSTRING, PAGE, *MESSAGES)
 SUFFIXES: Final = frozenset({".py", ".md", ".cu", ".cuh", ".h", ".cpp"})
@@ -179,7 +179,9 @@ class _Strings(ast.NodeVisitor):
 
 
 def _kind_of_call(called: ast.expr) -> str | None:
-    """Return the kind of the messages among a call's arguments; None: that of what is around it."""
+    """Return the kind of the messages among a call's arguments; None: the kind of the enclosing
+    code.
+    """
     if isinstance(called, ast.Name):
         name, owner = called.id, ""
     elif isinstance(called, ast.Attribute):

@@ -14,7 +14,7 @@ from tests.seed_rows import FAMILIES, OWED, ROWS
 class SeedReport:
     """A plugin that follows each row's tests; a row holds when all of them that ran passed.
 
-    A whole run fails where a row was not tested that is not owed, or one that is owed was.
+    A whole run fails where a row that is not owed was not tested, or one that is owed was.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def complaints(tested: set[str]) -> Iterator[str]:
 
 
 def ids_of(item: pytest.Item, mark: pytest.Mark) -> Iterator[str]:
-    """Yield the mark's ids; refuse those that are no rows."""
+    """Yield the mark's ids; refuse unknown ones."""
     if not mark.args or mark.kwargs:
         raise pytest.UsageError(f"{item.nodeid}: seed takes ids, such as seed('C1', 'C7')")
     for row in mark.args:

@@ -166,6 +166,6 @@ ROWS = {
     "F16": "A tangent must fit its tensor, and views and in-place operations carry it along.",
 }
 
-# What no test holds yet, because it is not built. This list may only shrink: a row that gains a
-# test must leave it, and none may be added.
+# Rows without a test, because the feature does not exist. This list may only shrink: a row that
+# gains a test must leave it, and none may be added.
 OWED: dict[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 
-# What the tests and fastdist put below it takes the other 63.
+# The paths below it, of tests and of fastdist, take the other 63.
 _LONGEST = 40
 
 

@@ -1,4 +1,4 @@
-"""How long this process was kept from running: what a bound on its waiting need not answer for."""
+"""How long this process was kept from running, to be subtracted from bounds on its waiting."""
 
 from __future__ import annotations
 

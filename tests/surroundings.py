@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-# Anything else may change what a test sees: a job's rank, a secret, a count of threads, an option
-# of Python. What a test needs it sets itself.
+# Other variables may change a test's result: a job's rank, a secret, a count of threads, an option
+# of Python. A test sets those that it needs.
 _KEPT = {
     *("CI", "HOME", "LANG", "LOGNAME", "NETRC", "NO_COLOR", "PATH", "PY_COLORS", "PYTHONPATH"),
     *("SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),

@@ -1,4 +1,4 @@
-"""`spawn`: what its processes run, how their failures are told, and that none is left behind."""
+"""`spawn`: its processes' work, the reports of their failures, and that none is left behind."""
 
 from __future__ import annotations
 

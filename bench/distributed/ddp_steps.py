@@ -147,7 +147,7 @@ def resnet() -> Step:
 
 
 def state_bytes(make: Callable[[], Any], is_shared: bool) -> Step:
-    """Return what steps Adam once, and returns the bytes of its state on the rank with most.
+    """Return a function that steps Adam once, and returns the largest state in bytes of any rank.
 
     With is_shared each rank keeps the state of a part of the parameters: ZeRO, stage 1.
     """

@@ -72,7 +72,7 @@ def layer(x: Any, w: Any, *way: str) -> Any:
 
 
 def loss(x: Any, w: Any) -> Any:
-    """Be the function whose Hessian is asked for: three layers, at three workers."""
+    """The function whose Hessian is measured: three layers, at three workers."""
     return (layer(x, w, "w1", "w2") ** 2).sum()
 
 

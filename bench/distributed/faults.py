@@ -36,7 +36,7 @@ def run(rounds: int) -> list[Row]:
 
     A round is 8 kills and 80 time-outs: the usual 25 are enough for a p99.
     """
-    # In a process of its own: it forks many workers, before anything has a thread or a socket.
+    # In a separate process: it forks many workers, before anything has a thread or a socket.
     told = subprocess.run(
         [sys.executable, "-m", "bench.distributed.faults", str(rounds)],
         stdout=subprocess.PIPE,
@@ -73,7 +73,7 @@ def percentile(ordered: list[float], share: float) -> float:
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Return what was measured, in seconds, and how many of what."""
+    """Return the measured times, in seconds, and counts."""
     importlib.import_module("fastdist.distributed.rpc")  # once, for all that are forked
     kills: list[float] = []
     left = num_kills = rounds * KILLS_A_ROUND
@@ -86,7 +86,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 class Forked:
-    """A worker, and the pipe by which it is told what to do."""
+    """A worker, and the pipe that carries its commands."""
 
     def __init__(self, rank: int, environment: dict[str, str]) -> None:
         self._here, there = Pipe()
@@ -247,7 +247,7 @@ def _be_late(count: int) -> list[float]:
             except RpcTimeoutError:
                 late_s.append(time.monotonic() - began - timeout_s)
                 turn += 1
-            # Else it was answered after all, while this worker stood still: it measures once more.
+            # Otherwise it was answered after all, while this worker was paused: it measures again.
 
     threads = [threading.Thread(target=wait, args=(count // _THREADS,)) for _ in range(_THREADS)]
     for thread in threads:

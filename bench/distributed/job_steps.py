@@ -52,11 +52,11 @@ class Part(nn.Module):
         self.layers = mlp(*sizes, seed=seed, last=last)
 
     def forward(self, x: Any) -> Any:
-        """Return what the layers make of x."""
+        """Return the layers' result for x."""
         return self.layers(x)
 
     def forward_of(self, reference: Any) -> Any:
-        """Return what the layers make of what a reference stands for."""
+        """Return the layers' result for the value of a reference."""
         return self.layers(reference.to_here())
 
     def parameter_rrefs(self) -> list[Any]:
@@ -168,7 +168,7 @@ class BatchServer:
     @staticmethod
     @rpc.functions.async_execution
     def update(server: Any, gradients: list[Any]) -> Any:
-        """Take gradients; the answer is the model that comes of all."""
+        """Take gradients; the answer is the model after all workers' gradients."""
         self = server.local_value()
         with self.lock:
             self.came += 1

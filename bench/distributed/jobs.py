@@ -67,7 +67,7 @@ def require_same(job: str, losses: list[list[float]]) -> None:
 
 
 class Crew(Couple):
-    """Four processes of one library, which have all jobs ready once their losses were asked for."""
+    """Four processes of one library, which have all jobs ready once their losses were requested."""
 
     def __init__(self, library: str) -> None:
         super().__init__(library, __name__, WORLD_SIZE)

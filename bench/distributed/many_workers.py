@@ -1,4 +1,4 @@
-"""What 8 to 64 workers on one machine take: descriptors, memory, and start, all-to-all, end."""
+"""The costs of 8 to 64 workers on one machine: descriptors, memory, and start, all-to-all, end."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PHASES = ("start", "all-to-all", "end")
 
 
 def run(rounds: int) -> list[Row]:
-    """Let each worker of a `fastdist run` call each other once, and print what that took.
+    """Let each worker of a `fastdist run` call each other once, and print the costs.
 
-    A phase ends for a group when it ends for its last worker. However many rounds are asked for,
-    there are two.
+    A phase ends for a group when it ends for its last worker. There are at most two rounds,
+    whatever `rounds` is.
     """
     rows = []
     for size in SIZES:

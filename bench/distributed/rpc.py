@@ -105,7 +105,7 @@ class Couple:
                     "MASTER_PORT": str(self._kept.number),
                 },
                 pass_fds=[there.fileno()],
-                stdin=subprocess.PIPE,  # whose end tells who calls nobody to come to an end
+                stdin=subprocess.PIPE,  # its end stops workers that call nobody
             )
             for rank in range(size)
         ]
@@ -258,7 +258,7 @@ def stand_by() -> None:
 
 
 def serve(works: dict[str, Callable[[int], None]], connection: Connection) -> None:
-    """Do what is asked for as often as it is asked for, and tell the seconds, until the end."""
+    """Run the requested works as often as requested, and reply with the seconds, until the end."""
     while True:
         what, number = connection.recv()
         if what == "end":

@@ -1,4 +1,4 @@
-"""What calls on `cuda` cost of Python: kernels are free, and count themselves (free_cupy.py)."""
+"""Python's share of calls on `cuda`: kernels are free, and count themselves (free_cupy.py)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _FURTHER, _PARAMETERS = 50, 200
 
 
 def cases() -> list[Case]:
-    """Return 8x8 float32 ops on the stand-in, each beside the bound that is asked for.
+    """Return 8x8 float32 ops on the stand-in, each with its bound.
 
-    A title tells how often a kernel is launched.
+    A title shows how often a kernel is launched.
     """
     free_cupy.take_cupy_s_place()
     names = operands()

@@ -1,10 +1,10 @@
 """The first minutes with a GPU: every op against the CPU, streams, random numbers; PASS or FAIL.
 
 Each op and composite of the table test is called on the GPU and on the CPU, forward and backward in
-float64; the line of each tells the largest error, relative to the largest number, and the time of a
-call once its kernels are compiled. They compile on all cores at first. Those come first that call a
-library, which the tests replace by NumPy (library_calls.py). Then come shares of the bandwidth of a
-copy, as `gpu` has them. It needs the tests beside it, so a checkout.
+float64; its line shows the largest error, relative to the largest number, and the time of a call
+once its kernels are compiled. They compile on all cores at first. Calls of a library that the tests
+replace by NumPy come first (library_calls.py). At the end come shares of the bandwidth of a copy,
+as in `gpu`. It imports the tests, so it needs a checkout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from bench.harness import Failed, Row, compare
 
 __all__ = ["machine", "run"]
 
-# Of float64: a GPU's functions are right to a few units in the last place, sums in another order.
+# In float64: a GPU's functions are accurate to a few units in the last place, its sums have another
+# order.
 MOST_ERROR = 1e-9
 CALLS = 20
 MINUTES = 5
@@ -127,7 +128,7 @@ def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
 
 
 def _attention_of_halves() -> Sample:
-    """Return what multiplies half types into float32, as no op of float64 does."""
+    """Return a sample that multiplies half types into float32, which no op of float64 does."""
     import numpy as np
 
     import fastdist
@@ -192,7 +193,7 @@ def _agrees(one: Sample, device: str) -> tuple[Verdict, Callable[[], object] | N
         return _raised(one.name, error), None
     # Some gradients, as that of softmax's sum, are nothing but roundings of what the value holds.
     scale = max(map(_largest, expected), default=0.0)
-    # So are all numbers of what is zero but for them.
+    # A result that is zero but for rounding errors is scaled by the inputs.
     given = max(map(_largest, one.arrays), default=0.0)
     if scale < MOST_ERROR * given:
         scale = given

@@ -120,7 +120,7 @@ class _OneDevice(NamedTuple):
 
 
 class _Piece:
-    """What the pool gives: a place of its own for each array, of up to 1 MiB."""
+    """A piece of the pool: a separate place for each array, of up to 1 MiB."""
 
     __slots__ = ("mem", "ptr")
     device = MemoryPointer.device
@@ -146,7 +146,7 @@ _IN_C_ORDER, _OTHERWISE = (SimpleNamespace(c_contiguous=is_so) for is_so in (Tru
 
 
 class ndarray:
-    """Shape, strides, dtype and place; what else is asked of an array is worked out then."""
+    """Shape, strides, dtype and place; other attributes are computed on access."""
 
     device = MemoryPointer.device
 

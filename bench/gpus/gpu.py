@@ -23,7 +23,7 @@ ELEMENTS = (1 << 12, 1 << 20, 1 << 24)  # the last is more than a GPU's cache ho
 PRODUCTS = (256, 1024, 4096)
 MLPS = ((64, 256), (1024, 1024), (4096, 2048))  # batch, width
 
-# What is done with x and y, and how many float32 it reads and writes for each element at least.
+# The functions of x and y, and how many float32 they read and write for each element at least.
 OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
     "add": (lambda x, y: x + y, 3),
     "mul": (lambda x, y: x * y, 3),
@@ -70,7 +70,7 @@ def measured(
         if time.monotonic() >= until_s:
             left.append(name)
         else:
-            # What a group keeps on the GPU is given back before the next.
+            # Memory that a group keeps on the GPU is freed before the next group.
             rows += compare(list(group()), rounds, until_s)
     if left:
         raise Failed(f"{MINUTES} minutes were too short for: {', '.join(left)}", rows)

@@ -1,4 +1,4 @@
-"""What a GPU does at the speed of its memory, beside a copy; products beside cuBLAS; jax."""
+"""GPU work at the speed of its memory, against a copy; products against cuBLAS; jax."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def adam_step(gpu: Gpu, rows: int, parts: int = 16) -> Callable[[], object]:
 
 
 def small_op(gpu: Gpu) -> Case:
-    """Return the case of what one small op takes of Python, beside the bound that is asked for."""
+    """Return the case of Python's share of one small op, with its bound."""
     ours = stopwatch("x + y", x=gpu.tensor(8, 8), y=gpu.tensor(8, 8))
     return Case("x + y, 8 x 8, its Python beside 10 us", ours, lambda turns: turns * CALL_S, 1.0)
 
@@ -83,9 +83,9 @@ def products(gpu: Gpu, sizes: tuple[int, ...] = PRODUCTS) -> Iterator[Case]:
 
 
 def beside_jax(gpu: Gpu, size: int = 4096) -> Iterator[Case]:
-    """Yield ops of a matrix beside jax's, compiled; none where jax is missing or knows no GPU.
+    """Yield ops of a matrix and jax's, compiled; none where jax is missing or has no GPU.
 
-    Times are the wall's: jax has a stream of its own.
+    Times are wall times: jax uses another stream.
     """
     try:
         jax = importlib.import_module("jax")

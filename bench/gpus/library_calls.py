@@ -1,11 +1,11 @@
-"""Calls of NVIDIA's libraries, through CuPy, that no GPU has run yet, and what shows each first.
+"""Calls of NVIDIA's libraries, through CuPy, that no GPU has run yet, and their samples.
 
-Our own texts are compiled by NVIDIA's compiler and run by fibres. What CuPy is asked for beside
-them, the tests answer with NumPy: whether cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels give the
-same, and whether they are given what they expect, a GPU alone can tell. `python -m bench
-first_contact` looks at the samples below before all others. The calls are read off kernels/cuda; a
-test holds that each has its sample, which comes to it. CUDA's memory and events between processes,
-under cuda_ipc, have a check of their own there (other_process.py).
+NVIDIA's compiler compiles our own texts, and fibres run them. The tests answer CuPy's other calls
+with NumPy: only a GPU can show whether cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels give the same
+results, and whether they get the arguments that they expect. `python -m bench first_contact` runs
+the samples below before all others. The calls are read from the code of kernels/cuda; a test checks
+that each has a sample that reaches it. CUDA's memory and events between processes, under cuda_ipc,
+have a separate check there (other_process.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-# By call: whose code it is, and the sample of the table that comes to it first. Functions that have
-# a letter of each dtype in front stand here without it.
+# By call: the library, and the first sample of the table that reaches it. Functions with a dtype's
+# letter in front are listed without it.
 PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
     "cupy_backends.cuda.libs.cublas.getVersion": ("cuBLAS", "linear-0"),
@@ -102,8 +102,8 @@ def library_calls() -> set[str]:
 
 
 def calls_of(kernel: tuple[str, str]) -> set[str]:
-    """Return what a kernel, (file's name without .py, function), calls of CuPy, itself or by what
-    it calls; nothing for one that has no twin here.
+    """Return the calls of CuPy by a kernel, (file's name without .py, function), directly or
+    through other functions; nothing for one that has no twin here.
     """
     known = _by_function()
     found: set[str] = set()
@@ -120,7 +120,9 @@ def calls_of(kernel: tuple[str, str]) -> set[str]:
 
 @cache
 def _by_function() -> dict[tuple[str, str], set[str]]:
-    """Return what each function of each file calls of CuPy itself; methods are their class's."""
+    """Return the direct calls of CuPy of each function of each file; methods count for their
+    class.
+    """
     found = {}
     for file, tree in _trees().items():
         # A file imports CuPy in its functions.
@@ -140,7 +142,7 @@ def _trees() -> dict[str, ast.Module]:
 
 
 def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
-    """Return what names mean that a file's functions import of CuPy."""
+    """Return the meaning of names that a file's functions import from CuPy."""
     names = {"cupy": "cupy"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cupy"):
@@ -148,8 +150,8 @@ def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-# What of solvers.py and library_product.py reaches a library's functions by a name: behind a
-# dtype's letter, of what it makes and destroys, or without what each begins with.
+# Functions of solvers.py and library_product.py that reach a library's functions by a name: without
+# a dtype's letter, without "Create" and "Destroy", or without their common prefix.
 _LIBRARIES: Final = {
     "_solver": "cusolver.",
     "_blas": "cublas.",
@@ -174,7 +176,9 @@ def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:
 
 
 def _uses(kernel: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the functions and classes that a function names, of its file and of those beside it."""
+    """Yield the functions and classes that a function names, of its file and of neighbouring
+    files.
+    """
     file, name = kernel
     tree = _trees()[file]
     imported = {

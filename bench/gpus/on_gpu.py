@@ -45,7 +45,7 @@ class Gpu(NamedTuple):
 
 
 def what_is_missing() -> str | None:
-    """Return what keeps this machine from computing on a GPU, None if nothing does."""
+    """Return why this machine cannot compute on a GPU, None if it can."""
     import fastdist
     from fastdist.core.errors import DeviceError
 
@@ -57,7 +57,7 @@ def what_is_missing() -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on beside the harness's facts; nothing without a GPU."""
+    """Return the facts of the GPU that figures depend on; nothing without a GPU."""
     if what_is_missing() is not None:
         return {}
     cupy = importlib.import_module("cupy")
@@ -115,8 +115,8 @@ def copier(num_bytes: int) -> Callable[[], object]:
 def beside_a_copy(
     name: str, gpu: Gpu, work: Callable[[], object], num_bytes: int, share: float
 ) -> Case:
-    """Return the case of what reads and writes so many bytes beside a copy that does, of whose
-    bandwidth it is to have a share.
+    """Return the case of work that reads and writes so many bytes, against a copy of as many, of
+    whose bandwidth it must reach a share.
     """
     copy = gpu.stopwatch(copier(num_bytes // 2))
     amount = Amount(num_bytes, "GB/s")

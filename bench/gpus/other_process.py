@@ -59,7 +59,7 @@ def reads_this_one(device: str) -> tuple[bool, str]:
 
 
 def answer() -> None:
-    """Read what standard input names, and tell what it was."""
+    """Read the memory that standard input names, and report its content."""
     from fastdist.devices.backend import backend_of
     from fastdist.devices.cuda.ipc import OpenedSlab, index_of_uuid
 

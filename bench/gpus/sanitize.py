@@ -1,8 +1,8 @@
 """A sample of the table under NVIDIA's compute-sanitizer: memory, races and barriers of kernels.
 
-Fences around arrays, and threads in three orders, look for the same without a GPU; the sanitizer
-sees what real threads do, and the memory of cuBLAS's calls too. Memory comes from cudaMalloc then,
-for CuPy's pool would hide a step over an array's end. It needs the tests beside it, so a checkout.
+Fences around arrays, and threads in three orders, find such errors without a GPU; the sanitizer
+also sees real threads, and the memory of cuBLAS's calls. Memory comes from cudaMalloc then, as
+CuPy's pool would hide a step over an array's end. It imports the tests, so it needs a checkout.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _PENDING, _VALUE, _ERROR = 0, 1, 2
 
 
 class Executor(Protocol):
-    """What a Future needs of a pool: somewhere to run its callbacks."""
+    """The pool that runs a Future's callbacks."""
 
     def submit(self, function: Callable[..., object], *arguments: object) -> bool:
         """Run function(*arguments) soon on another thread; False if the pool is closed."""
@@ -68,7 +68,7 @@ class Future(Generic[T]):
         self._executor = executor
         # Watches an error that was not read yet. See Note [Errors that nobody reads].
         self._unread: Unread | None = None
-        # What a thread does before it takes the value: lets its streams wait for devices.
+        # Called by a thread before it takes the value: makes its streams wait for devices.
         self._follow: Callable[[], object] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -184,7 +184,7 @@ class Future(Generic[T]):
     def set_exception(self, result: BaseException) -> None:
         """Complete this Future with an error, which wait() and value() will raise.
 
-        Raises  FutureError if it is done already; AssertionError if result is no exception
+        Raises  FutureError if it is done already; AssertionError if result is not an exception
         """
         if not isinstance(result, BaseException):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
@@ -241,7 +241,7 @@ class Future(Generic[T]):
             if callbacks is not None:
                 self._run(callbacks)
         except BaseException:
-            # Ctrl-C, or sys.exit() in a callback: who waits for this Future is told all the same.
+            # Ctrl-C, or sys.exit() in a callback: the waiters of this Future are notified anyway.
             for waiter in waiters or ():
                 if waiter.locked():
                     waiter.release()

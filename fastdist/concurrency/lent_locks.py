@@ -1,14 +1,13 @@
 """Locks that the code holds which a signal's handler has interrupted, lent to other threads."""
 
 # Note [Handlers and locks]
-# A handler of Python runs in the main thread, between any two steps of it, also where these hold a
-# lock. Until it returns all other threads wait for that lock; and if the handler waits for one of
-# them, for ever. A handler that shuts RPC down does. So what it interrupted lends its locks until
-# it returns. This breaks what the locks protect, but only by the few assignments that are not done
-# yet, and what they are about is at its end.
-#
-# Which locks they are is found in the frames: locks that tell who holds them (RLock), in variables
-# of our code and in attributes of what these refer to.
+# A signal handler runs in the main thread, between any two steps of its Python code, also where the
+# thread holds a lock. Until the handler returns all other threads wait for that lock; and if the
+# handler waits for one of them, for ever. A handler that shuts RPC down does. So the interrupted
+# code lends its locks until the handler returns. This breaks the protection, but only for the few
+# assignments that are not done yet, about state that is ending.
+# The locks are found in the frames: locks that know their owner (RLock), in variables of our code
+# and in attributes of the objects that these refer to.
 
 from __future__ import annotations
 

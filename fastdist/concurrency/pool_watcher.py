@@ -16,12 +16,12 @@ _AFTER_FAILURE_S: Final = 0.5
 
 
 class Pool(Protocol):
-    """What is looked after."""
+    """A pool that the watcher looks after."""
 
     name: str
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Do what time alone can tell; return the works led, whether to watch on, and how soon."""
+        """Do what time alone can tell; return the works led, whether to watch on, and when."""
 
 
 class PoolWatcher:

@@ -19,14 +19,15 @@ _logger = logging.getLogger(__name__)
 # Note [Leader and followers]
 # A message should run on the thread that received it: a hop to another thread costs 6-20 us, more
 # when a sleeping core must be woken. So one thread of the pool, the leader, blocks in
-# source.take(). What it takes it runs itself, and stays the leader while doing so: most requests
-# are shorter than it takes to wake somebody. If it is still busy with the same work at the
-# watcher's next look, or is about to block (hand_on_lead), it loses the lead to another thread,
-# which is started if none is idle. The watcher looks every millisecond while somebody waits, the
-# leader is at work, or work has lately taken long; else every eight, since looks cost short calls
-# dear (190 us a call with a look each millisecond, 150 with none, on 2 cores of a shared AMD EPYC);
-# without any work it sleeps. Where the leader is at work at most looks, and never stuck, it looks
-# twice, a millisecond apart, every eight: who handles requests of half a millisecond each, one
+# source.take(). It runs the work that it takes, and stays the leader meanwhile: most requests are
+# shorter than waking another thread. If it is still busy with the same work at the watcher's next
+# look, or is about to block (hand_on_lead), it loses the lead to another thread, which is started
+# if none is idle. The watcher looks every millisecond while somebody waits, the leader is at work,
+# or work has lately taken long; else every eight, since looks are expensive for short calls (190 us
+# a call with a look each millisecond, 150 with none, on 2 cores of a shared AMD EPYC); without any
+# work it sleeps. Where the leader is at work at most looks, and never stuck, it looks twice, a
+# millisecond apart, every eight: a leader that handles requests of half a millisecond each, one
+# after the other, would otherwise be interrupted by every look, for the interpreter lock.
 # after the other, would be woken at all of them, and stop for the interpreter lock.
 #
 # Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it
@@ -60,7 +61,7 @@ IDLE_S: Final = 5.0
 
 
 class _Verdict(Enum):
-    """What a thread without work does next."""
+    """The next step of a thread without work."""
 
     LEAD = auto()
     WAIT = auto()
@@ -210,7 +211,7 @@ class ThreadPool:
                 self._wake_or_start()
             waits, leads = bool(self._counted), busy and leader is not None
             is_stuck = leads and seen == works_led
-            # A watcher that goes to sleep has seen nothing of late, and begins anew.
+            # A watcher that goes to sleep has seen nothing of late, and starts counting again.
             is_in_vain = not (waits or is_stuck or seen < 0)
             self._looks_in_vain = vain = self._looks_in_vain + 1 if is_in_vain else 0
             if vain < LOOKS_IN_VAIN:
@@ -314,7 +315,7 @@ class ThreadPool:
                     _run(verdict)
                     if verdict.counted:
                         self._counted_work_ended()
-                    # What it was about must not live as long as this thread then waits.
+                    # The work's objects must not live as long as this thread then waits.
                     del verdict
                 elif verdict is _Verdict.LEAD:
                     self._lead(me)

@@ -46,7 +46,7 @@ class Unread:
     def __init__(self, error: BaseException, what: str) -> None:
         self.error: BaseException | None = error
         self.what = what
-        # What logs the error with others, and its place there, if it is not logged alone.
+        # The group that logs the error with others, and its entry there, if it is not logged alone.
         self._together: UnreadTogether | None = None
         self._entry: _Entry | None = None
 

@@ -1,4 +1,4 @@
-"""What every package may know: dtypes, devices, errors, memory formats, versions, names.
+"""The basics for every package: dtypes, devices, errors, memory formats, versions, names.
 
 The package imports no other package of fastdist. It also holds small helpers that all layers use:
 messages for missing names, short reprs, warnings and tracebacks without fastdist's own frames,

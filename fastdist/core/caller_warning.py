@@ -31,16 +31,16 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def set_warn_always(b: bool) -> None:
-    """Let what is told once be told each time, or no longer."""
+    """Show warnings that are given once each time, or no longer."""
     global _always
     _always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """Return whether what is told once is told each time."""
+    """Return whether warnings that are given once are shown each time."""
     return _always
 
 
 def forget_what_was_told() -> None:
-    """Let what is told once be told again, as in a new process."""
+    """Let warnings that are given once be given again, as in a new process."""
     _told.clear()

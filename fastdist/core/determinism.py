@@ -6,8 +6,8 @@ from typing import Final
 
 
 class Determinism:
-    """What use_deterministic_algorithms was given: 0 for False, 1 for True with warn_only, 2 for
-    True; 0 at first. Results are the same each time unless False was given in so many words.
+    """The value of use_deterministic_algorithms: 0 for False, 1 for True with warn_only, 2 for
+    True; 0 at first. Results are the same each time unless a user passed False explicitly.
 
     Thread  any
     """

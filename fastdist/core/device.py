@@ -28,7 +28,7 @@ class Device:
 
     Raises  DeviceError for an unknown type or a bad index
     Note    PyTorch's other types (`mps`, `xpu` ...) can be named and compared; `parse` refuses them
-    Note    `Device("cpu:0")` is a name of its own, as in PyTorch: tensors made on it are on `cpu`
+    Note    `Device("cpu:0")` is a separate name, as in PyTorch: tensors made on it are on `cpu`
             (`parse`), and those made on `meta:0` are on `meta`; `Device("cuda")` is the GPU that
             this thread uses, `cuda:0` at first
     """
@@ -106,7 +106,7 @@ class Device:
 
 
 class _Gpu(threading.local):
-    # What "cuda" alone means in this thread.
+    # The index of plain "cuda" in this thread.
     index = 0
 
 
@@ -125,7 +125,7 @@ def use_gpu(index: int) -> None:
 
 
 def no_such_device(type: str) -> str:
-    """Return what is said of a type of device that PyTorch knows and fastdist does not have."""
+    """Return the error text for a type of device that PyTorch knows and fastdist does not have."""
     known = ", ".join(one for one in KNOWN_TYPES if one != "sim")
     return f"{type}: no such device here; available are {known}: use .to(device)"
 

@@ -134,7 +134,7 @@ float8_e8m0fnu: Final = BorrowedDType("float8_e8m0fnu", 1, 19, 6, is_float8=True
 float8_e8m0fnu.is_signed = False
 complex32: Final = BorrowedDType("complex32", 4, 20, 6, is_float8=True, category=COMPLEX)
 float16.computes_in = bfloat16.computes_in = float32
-# Of NumPy's half types the dtypes in which kernels compute.
+# From NumPy's half types to the dtypes in which kernels compute.
 WIDE: Final[dict[Any, Any]] = {float16.numpy: float32.numpy}
 # NumPy's float8 types, from the first use of each on.
 FLOAT8: Final[dict[Any, DType]] = {}
@@ -146,7 +146,7 @@ ALL: Final = (
     *(float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu),
     complex32,
 )
-# What PyTorch calls them in errors, and in the names of storages and of old constructors.
+# PyTorch's names of dtypes in errors, in storages and in old constructors.
 WORDS: Final = {
     float64: "Double",
     float32: "Float",
@@ -193,7 +193,7 @@ def _borrow(dtype: DType) -> Any:
 
 
 def float_limits(dtype: DType) -> Any:
-    """Return NumPy's finfo of a floating dtype, or ml_dtypes' of one that NumPy has not."""
+    """Return NumPy's finfo of a floating dtype, or that of ml_dtypes where NumPy has none."""
     if not isinstance(dtype, BorrowedDType):
         return np.finfo(dtype.numpy)
     import ml_dtypes
@@ -305,7 +305,7 @@ def promote(a: DType, b: DType) -> DType:
             f"{WORDS[a]} and {WORDS[b]}: cast one of them"
         )
     low, high = (a, b) if a.rank <= b.rank else (b, a)
-    # What does not fit the line: int8 cannot hold uint8, nor bfloat16 float16.
+    # The exceptions to the order: int8 cannot hold uint8, nor bfloat16 float16.
     if low is uint8 and high is int8:
         return int16
     if low is float16 and high is bfloat16:

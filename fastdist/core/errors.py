@@ -30,7 +30,7 @@ from .moved_modules import earlier_names
 
 
 class FastdistError(Exception):
-    """Anything that fastdist raises by itself."""
+    """Base of all errors that fastdist defines."""
 
     def __copy__(self) -> FastdistError:
         # By its own __reduce__: tblib, which Dask loads, registers another way for all exceptions,
@@ -86,8 +86,8 @@ class OutOfMemoryError(DeviceError, MemoryError):
 
 
 def out_of_memory(error: MemoryError) -> OutOfMemoryError:
-    """Return what is raised for an array that the machine has no memory for: PyTorch's users catch
-    a RuntimeError.
+    """Return the error for an array that the machine has no memory for: PyTorch's users catch a
+    RuntimeError.
     """
     if isinstance(error, OutOfMemoryError):
         return error
@@ -199,7 +199,7 @@ class RankTakenError(StoreError):
 
 
 class RendezvousError(StoreError, ValueError):
-    """A rank, a world size or an address that is missing or makes no sense."""
+    """A rank, a world size or an address that is missing or invalid."""
 
 
 class RpcError(FastdistError, RuntimeError):

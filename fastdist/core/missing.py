@@ -1,4 +1,4 @@
-"""What is said of a name that a public module does not have: the nearest ones, or what to do."""
+"""Errors for names that a public module does not have: the nearest names, or what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .refusing import refusing as refusing
 
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
-# What does the work of a name that is missing: not found by its spelling.
+# Names to use instead of a missing one, where its spelling does not lead to them.
 _INSTEAD: dict[str, str] = {}
 
 
@@ -83,8 +83,8 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
 
 
 def missing_module(asked: str, own: str, rooms: Iterable[str]) -> ModuleNotFoundError:
-    """Return the error of a module that was asked for under one name and would be `own` here;
-    rooms are the modules that the package itself has.
+    """Return the error for a module that was imported under one name and would be `own` here; rooms
+    are the modules that the package itself has.
     """
     parent, _, name = own.rpartition(".")
     found = sys.modules.get(parent)
@@ -135,7 +135,7 @@ def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = N
 
 
 def _said_of_family(module: str, name: str) -> str | None:
-    """Return what is said of names of this kind, if PyTorch has them where this one was sought."""
+    """Return the text for names of this kind, if PyTorch has them where this one was looked up."""
     if module not in ("fastdist", "fastdist.nn.functional"):
         return None
     for patterns, said in _FAMILIES:
@@ -177,8 +177,8 @@ def explain_missing(*modules: str) -> None:
 
 
 def load_later(module: str, places: Mapping[str, str]) -> None:
-    """Let a package offer names whose modules are loaded when the names are asked for, and raise
-    the error of `missing` for any other name.
+    """Let a package offer names whose modules are loaded on first access, and raise the error of
+    `missing` for any other name.
 
     `places` is name -> module below the package (".x.y": module x.y next to it), or name -> "" for
     a module itself.

@@ -44,7 +44,7 @@ class Products:
             watcher(self.precision)
 
     def forget(self, watcher: Callable[[str], None]) -> None:
-        """Tell watcher no more, if it was told."""
+        """Unregister watcher, if it was registered."""
         with self._lock:
             if watcher in self._watchers:
                 self._watchers.remove(watcher)

@@ -162,7 +162,7 @@ _INT = frozenset({int})
 def lengths_of(sizes: Iterable[Any]) -> Iterable[int]:
     """Return sizes, with the number of each tensor of one element among them.
 
-    Raises  TypeError for what is no integer, ValueError for an iterable that does not end
+    Raises  TypeError for a value that is not an integer, ValueError for an iterable without end
     """
     given = sizes if type(sizes) in (tuple, list) else all_of(sizes)
     if _INT.issuperset(map(type, given)):

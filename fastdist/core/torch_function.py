@@ -10,16 +10,15 @@ from .caller_warning import warn_caller
 from .interpreter import NOT_TAKEN as NOT_TAKEN
 from .interpreter import Interpreter, list_open, of_thread, without
 
-# Note [Calls that others take over]
-# A plain Tensor pays nothing for it. An instance of a subclass that takes calls over finds its
-# methods, operators and properties in OfferedMethods, which stands before Tensor in the order of
-# such classes alone (tensor/subclasses.py). A function is offered where it looks at what is no
-# plain Tensor anyway: an op on the general path, to which its short path sends such operands
-# (interpreters/torch_function.py); a composite at classes that it has not met, for those of who
-# takes calls over it never remembers (dispatch/composite.py); and written by hand, on the longer of
-# its ways. A mode (overrides.TorchFunctionMode) is asked before arguments are, of plain Tensors
-# too: while one is open `modes.tracers` is not zero, so every call goes its longer way, and finds
-# it there.
+# Note [Calls that others take over] A plain Tensor pays nothing for it. An instance of a subclass
+# that takes calls over finds its methods, operators and properties in OfferedMethods, which comes
+# before Tensor in the method resolution order of such classes only (tensor/subclasses.py). A
+# function is offered where it checks for other classes than plain Tensors anyway: an op on the
+# general path, to which its short path sends such operands (interpreters/torch_function.py); a
+# composite for classes that it has not met, where it never remembers classes that take calls over
+# (dispatch/composite.py); and a handwritten function on its slow path. A mode
+# (overrides.TorchFunctionMode) comes before arguments, for plain Tensors too: while one is open
+# `modes.tracers` is not zero, so every call takes its slow path, and finds the mode there.
 
 
 class _ThreadState(threading.local):
@@ -74,7 +73,7 @@ class DisableTorchFunctionSubclass:
 def _call_as_it_is(
     func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
 ) -> Any:
-    """Call func. A class with this as its `__torch_function__` takes no calls over."""
+    """Call func. A class with this as its `__torch_function__` does not take calls over."""
     with DisableTorchFunctionSubclass():
         return func(*args, **({} if kwargs is None else kwargs))
 
@@ -83,7 +82,7 @@ disabled_torch_function: Any = _call_as_it_is
 
 
 def takes_over(kind: type) -> bool:
-    """Return whether instances of a class are asked before a function of Tensors runs on them."""
+    """Return whether instances of a class may take over functions of Tensors."""
     if kind in NEVER_ASKED:
         return False
     method = getattr(kind, "__torch_function__", None)
@@ -101,8 +100,8 @@ def mode_is_open() -> bool:
 
 
 def overloaded(values: Iterable[Any], among: Callable[[type], bool] = takes_over) -> list[Any]:
-    """Return one value of each class that takes calls over, in the order in which they are asked:
-    from left to right, but subclasses before their bases.
+    """Return one value of each class that takes calls over, in the order of their turns: from left
+    to right, but subclasses before their bases.
     """
     found: list[Any] = []
     for value in values:
@@ -126,8 +125,8 @@ def values_of(args: Iterable[Any]) -> list[Any]:
 
 
 def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Ask the mode that this thread is in, and who takes calls over among the arguments; return
-    what the first of them gives that gives something, NOT_TAKEN where nobody was to be asked.
+    """Offer a call to this thread's mode, and to the arguments that take calls over; return the
+    first result other than NotImplemented, NOT_TAKEN where there is nobody to offer it to.
 
     Raises  TypeError if all of them return NotImplemented
     """
@@ -162,8 +161,8 @@ def ask(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return what the mode that this thread is in, or the first of those asked, gives that is not
-    NotImplemented. While a mode answers, its block is left: what it calls goes to the next one out.
+    """Return the first result other than NotImplemented of this thread's mode, or of the classes in
+    turn. While a mode answers, it is closed: its own calls go to the next outer mode.
     """
     open_modes = thread.modes
     if open_modes:
@@ -192,7 +191,7 @@ def ask(
 
 
 def full_name(function: Any) -> str:
-    """Return what a function is called, with the module that offers it."""
+    """Return a function's name, with the module that offers it."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, property) and owner.fget is not None:
         return f"fastdist.Tensor.{owner.fget.__name__.strip('_')}.{function.__name__}"

@@ -20,8 +20,8 @@ def find_unpicklable(
     """Return the innermost part of value that dump refuses; value itself is known to fail.
 
     Each part is tried alone, so this costs as much as pickling value once for each level: it is for
-    an error's text. What is nested too deeply to be pickled is itself to blame: the first part that
-    is not would only be as deep as just fits.
+    an error's text. A value that is nested too deeply is itself the culprit: its first part that
+    can be pickled would only be as deep as the limit allows.
     """
     found, levels = Culprit(name, value, error), 0
     # A value may contain itself.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# What the wheel, the handshake between workers and `fastdist version` say.
+# The version of the wheel, of the handshake between workers and of `fastdist version`.
 __version__ = "0.1.0"
 
 
 class TorchVersion(str):
     """A version that compares as versions do: with another one, a text, a tuple of numbers.
 
-    Note    a text that is no version is compared letter by letter, as torch's does
+    Note    a text that is not a version is compared letter by letter, as torch's does
     """
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class TorchVersion(str):
 
 
 def _keys(one: str, other: Any) -> tuple[Any, Any]:
-    """Return what two versions are compared by."""
+    """Return the keys by which two versions are compared."""
     text = ".".join(map(str, other)) if isinstance(other, tuple | list) else str(other)
     keys = _key(one), _key(text)
     return (str(one), text) if None in keys else keys

@@ -152,7 +152,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
     Args:
         batch: The samples.
         collate_fn_map: From a class, or a tuple of classes, to a function of
-            (batch, collate_fn_map=...); a class of its own comes before the first that it inherits
+            (batch, collate_fn_map=...); an exact match comes before the first that it inherits
             from. Containers that are not in it are collated part by part.
 
     Raises  TypeError for samples that are neither in the table nor containers
@@ -206,7 +206,7 @@ def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -
     return batch
 
 
-# Packages add classes of their own, which default_collate then collates by their functions.
+# Packages add their classes, which default_collate then collates by their functions.
 default_collate_fn_map: Map = {
     Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,

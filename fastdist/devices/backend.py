@@ -1,4 +1,4 @@
-"""What every backend offers, and where they are found."""
+"""The interface of every backend, and where backends are found."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Stream(Protocol):
 
 
 class Result(NamedTuple):
-    """What a kernel fills: the shape in which it is seen, and that in which the kernel does.
+    """A result to be filled by a kernel: its shape for users, and its shape for the kernel.
 
     Where memory is not in C order, `order` has the axes from the slowest to the fastest.
     """
@@ -106,7 +106,7 @@ class Result(NamedTuple):
         return packed.transpose(tuple([self.order.index(axis) for axis in places]))
 
     def as_kernels_see(self, out: Any) -> Any:
-        """Return what was made for it in the shape that the kernel knows."""
+        """Return the array made for it, in the kernel's shape."""
         return out if self.shape == self.kernel_shape else out.reshape(self.kernel_shape)
 
 
@@ -121,7 +121,7 @@ class Backend(Protocol):
 
     type: str
     tables: dict[Any, list[Any]]
-    """What ops/device_constants.py keeps on the device, while older arrays are of use."""
+    """The tables of ops/device_constants.py on the device, as long as old arrays are useful."""
 
     def device_count(self) -> int: ...
 
@@ -132,7 +132,9 @@ class Backend(Protocol):
     def maker(
         self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
     ) -> Callable[[], Any]:
-        """Return what `empty` calls for these arguments: for many arrays of one shape."""
+        """Return the function that `empty` calls for these arguments: for many arrays of one
+        shape.
+        """
 
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
@@ -172,8 +174,8 @@ class Backend(Protocol):
         """Return a view of the memory behind array; offset_bytes counts from its first element."""
 
     def reinterpret(self, array: Any, dtype: Any) -> Any:
-        """Return the same bytes as elements of another dtype, as NumPy's view does: the last axis,
-        which has no gaps, is cut anew.
+        """Return the same bytes as elements of another dtype, as NumPy's view does: the length of
+        the last axis, which has no gaps, changes.
         """
 
     def copy_into(self, out: Any, array: Any) -> None:
@@ -186,7 +188,7 @@ class Backend(Protocol):
         """Return the structured kernel `module.function` of this backend.
 
         Note    it takes the arrays it reads, those it writes, then numbers; arrays of length 0 too.
-                Who gives it arrays of half types says how many it only reads: the CPU's compute
+                A caller with arrays of half types passes how many it only reads: the CPU computes
                 in float32 then
         """
 

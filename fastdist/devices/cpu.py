@@ -40,7 +40,7 @@ _MANY = 1 << 18
 
 
 def keep_freed_memory() -> None:
-    """Let glibc hand freed blocks of up to 16 MiB out again, instead of mapping each anew.
+    """Let glibc hand freed blocks of up to 16 MiB out again, instead of mapping new ones.
 
     See Note [Freed memory].
     """
@@ -48,20 +48,19 @@ def keep_freed_memory() -> None:
 
 
 # Note [Freed memory]
-# At first glibc asks the kernel for each block over 128 KiB, gives it back when it is freed, and
-# gives back what lies free at the heap's end beyond that too. A step of training frees what its
-# forward pass kept, so the next one pays a page fault for every 4 KiB that it writes: 1100 in a
-# step of a GPT of width 256, a twelfth of its CPU time. glibc raises the first bound to the largest
-# mapped block that was freed (up to 32 MiB), and the second to twice that. So a block of 16 MiB
-# that nobody writes is freed here: it costs 64 us and no memory, and a heap keeps at most 32 MiB
-# that lie free at its end. Who sets MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ keeps the
-# bounds that these ask for; other allocators go on as they did. What is larger, or more, is kept by
-# kernels/cpu/memory.py.
-#
-# glibc also gives each thread a heap of its own, up to eight for each core, and a block goes back
-# to the heap that it came from. The requests of one job are run by whatever threads of a pool are
-# free, so each heap had to fault in what the others kept free: of 11,600 faults in 8 rounds of
-# `bench jobs`, on the two workers that are called most, two heaps leave 2,800 (2.7 us each on an
+# At first glibc asks the kernel for each block over 128 KiB, returns it when it is freed, and also
+# returns free memory at the heap's end beyond that size. A step of training frees what its forward
+# pass kept, so the next one pays a page fault for every 4 KiB that it writes: 1100 in a step of a
+# GPT of width 256, a twelfth of its CPU time. glibc raises the first bound to the largest mapped
+# block that was freed (up to 32 MiB), and the second to twice that. So a block of 16 MiB that
+# nobody writes is freed here: it costs 64 us and no memory, and a heap keeps at most 32 MiB of free
+# memory at its end. Users who set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ keep their
+# bounds; other allocators are unchanged. kernels/cpu/memory.py keeps larger blocks, and more of
+# them.
+# glibc also gives each thread a separate heap, up to eight for each core, and a block goes back to
+# the heap that it came from. The requests of one job are run by whatever threads of a pool are
+# free, so each heap had to fault in pages that the others kept free: of 11,600 faults in 8 rounds
+# of `bench jobs`, on the two workers that are called most, two heaps leave 2,800 (2.7 us each on an
 # AMD EPYC, more where others use the memory too). Two, since ZeroMQ's thread allocates without the
 # interpreter lock.
 _HEAPS = 2
@@ -70,10 +69,10 @@ keep_freed_memory()
 
 
 def share_freed_memory() -> None:
-    """Let threads that begin from now on share two heaps of glibc, for a pool's to take what others
-    of it freed.
+    """Let threads that begin from now on share two heaps of glibc, so that one thread of a pool
+    reuses memory that another one freed.
 
-    See Note [Freed memory]. Who sets MALLOC_ARENA_MAX, or Glibc's tunable of that name, decides.
+    See Note [Freed memory]. MALLOC_ARENA_MAX, or Glibc's tunable of that name, takes precedence.
     """
     told = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
     if sys.platform == "linux" and not told:
@@ -100,7 +99,7 @@ _DRAWS = "fastdist.kernels.cpu.create.philox"
 
 
 def _has_compiled_draws() -> bool:
-    """Return whether these kernels take no import of Numba that is not there already."""
+    """Return whether these kernels can be used without importing Numba now."""
     modules = sys.modules
     if "fastdist.kernels.cpu.jit.compiler" in modules:
         return True

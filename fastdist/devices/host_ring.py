@@ -14,26 +14,25 @@ from fastdist.concurrency.thread_pool import hand_on_lead
 from fastdist.core.errors import DeviceError
 
 # Note [Locked memory]
-# A device copies from and to pages that the system may not move, without the CPU's doing anything;
-# to lock pages takes milliseconds, and what is locked the rest of the machine does not have. So
-# there are blocks, of sizes that are powers of two, together no more than so many bytes, and each
-# is used again. A block is lent as an array of bytes; its loan ends when the last view of it has
-# died: that of a message which has left, or whose peer was lost, as well as that of a pass which
-# failed. It serves anew once the device has passed the copies that it was lent for.
-#
-# Who finds all lent waits for one to come back, which keeps senders from running ahead of the wire.
-# Not for ever: a call that waits for its answer may keep its block, and the answer may need this
-# one. So after PATIENCE_S, as for what is larger than all blocks together, memory is lent that is
-# not locked: copies take longer then, and are as good.
+# A device copies from and to pages that the system may not move, without help from the CPU; locking
+# pages takes milliseconds, and the rest of the machine cannot use locked memory. So there are
+# blocks, of sizes that are powers of two, with a bound on their sum, and each is used again. A
+# block is lent as an array of bytes; its loan ends when the last view of it has died: that of a
+# message which has left, or whose peer was lost, as well as that of a pass which failed. It serves
+# again once the device has passed the copies that it was lent for.
+# If all blocks are lent, a caller waits for one to come back, which keeps senders from running
+# ahead of the wire. It does not wait for ever: a call that waits for its answer may keep its block,
+# and the answer may need this one. So after PATIENCE_S, and for requests larger than all blocks
+# together, unlocked memory is lent: copies are slower then, and work as well.
 MOST_BYTES: Final = 256 << 20
 PATIENCE_S: Final = 0.1
-# Who comes first sorts out all that has come back, and others who wait are not told.
+# The first waiter sorts out all returned blocks, without notifying the others.
 _LOOK_EVERY_S: Final = 0.005
 _LEAST_BYTES: Final = 4096
 
 
 class Passed(Protocol):
-    """What is asked of an event."""
+    """The methods of an event that are used here."""
 
     def query(self) -> bool:
         """Say whether its stream has passed it."""
@@ -83,7 +82,7 @@ class HostRing:
     """Blocks of one backend. See Note [Locked memory].
 
     Units   bytes
-    Thread  any; `_lock` guards what is free, late and counted. The device is asked while it is
+    Thread  any; `_lock` guards free, late and counted blocks. The device is queried while it is
             held, and nothing else
     """
 

@@ -85,7 +85,9 @@ class MetaArray:
         return self._view(shape, tuple([self.strides[axis] for axis in order]))
 
     def view(self, dtype: Any, /) -> MetaArray:
-        """Return the same bytes as elements of another dtype: the last axis is cut anew."""
+        """Return the same bytes as elements of another dtype: the length of the last axis
+        changes.
+        """
         dtype = np.dtype(dtype)
         own = self.dtype.itemsize
         if dtype.itemsize == own:
@@ -149,7 +151,9 @@ class MetaArray:
 
 
 def refuse_values() -> NoReturn:
-    """Raise NotImplementedError: values of a meta tensor were asked for; name the op that did."""
+    """Raise NotImplementedError: values of a meta tensor are needed; name the op that needs
+    them.
+    """
     op = running_op()
     if op in ("", "to", "cpu", "cuda", "copy_", "numpy", "tolist"):
         raise NoDataError("Cannot copy out of meta tensor; no data!")

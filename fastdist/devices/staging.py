@@ -13,7 +13,7 @@ from fastdist.core.device import Device
 from .backend import Backend, Event, Stream, backend_of, loaded_backends
 from .host_ring import HostRing, Loan, Passed
 
-# Of each array in a block.
+# Alignment of each array in a block.
 _ALIGNMENT: Final = 64
 
 
@@ -35,11 +35,11 @@ class Away(Backend, Protocol):
 
 
 class HostCopies:
-    """Arrays of devices on their way to the CPU: `arrays` are to be read once they are waited for.
+    """Arrays of devices on their way to the CPU: `arrays` may be read after wait_for.
 
-    The copies of one device go on its stream for copies, which waits for what the calling thread
-    has queued there so far; nothing else does, so what is queued next need not wait for them. With
-    `holds_back` it does, and may write to the arrays.
+    The copies of one device go on its stream for copies, which waits for the work that the calling
+    thread has queued there so far; no other stream waits, so later work need not wait for the
+    copies. With `holds_back` later work waits, and may write to the arrays.
 
     Thread  made and waited for by any; does not block, but for a block of the ring's
     """
@@ -84,9 +84,9 @@ class HostCopies:
 
 
 def wait_for(copies: Iterable[HostCopies]) -> None:
-    """Wait until all of these are there, by one event for each device: the last.
+    """Wait until all of these are complete, by one event for each device: the last.
 
-    Raises  what failed on a device
+    Raises  the errors of devices
     """
     copies = list(copies)
     last: dict[Stream, Event] = {}
@@ -132,7 +132,7 @@ def usage() -> dict[str, tuple[int, int]]:
     """Return, by each type of device that is loaded, how many bytes of locked memory are lent for
     copies, and how many there are.
     """
-    # Not asked for by name: a forked child's backend of CUDA raises for all that it is asked.
+    # Not looked up by name: a forked child's CUDA backend raises for every attribute.
     rings = {kind: vars(backend).get("host_ring") for kind, backend in loaded_backends()}
     return {kind: ring.usage() for kind, ring in rings.items() if ring is not None}
 

@@ -168,7 +168,7 @@ _HOMES = {
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
 # Another worker may explain such a pass: it asks this one for its report.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.explain"))
-# And tells those who profile their calls what these take here.
+# The profiler, for users who profile their calls, records what these take here.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
 
 
@@ -194,7 +194,7 @@ if not TYPE_CHECKING:
             return found
         if name.startswith("__"):
             raise missing(__name__, name)
-        # What follows loads the table of names that refuse.
+        # The next line loads the table of names that refuse.
         if name in _collectives():
             found = getattr(importlib.import_module(f"{__name__}.distributed_c10d"), name)
             # group.WORLD changes; the class that has it does not.
@@ -217,7 +217,7 @@ def is_initialized() -> bool:
 
 
 def __dir__() -> list[str]:
-    """Return the rooms and the names that can be asked for."""
+    """Return the modules and names of this package."""
     return sorted(_ROOMS | _HOMES.keys() | _collectives() | {"is_available", "is_initialized"})
 
 

@@ -41,7 +41,7 @@ def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor
     """Return the reduction over all members.
 
     Args:
-        self: Of the same shape and dtype on all members.
+        self: A tensor, of the same shape and dtype on all members.
         reduceOp: Such as "sum", "avg", "max".
         group: A ProcessGroup, its name, a DeviceMesh of one dimension, or (mesh, dimension).
         tag: Ignored.

@@ -118,10 +118,10 @@ class DistributedOptimizer:
         _ask_all(self.remote_optimizers, _zero_grad, set_to_none)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add RRefs of parameters, with options of their own; what is missing comes from what the
-        optimizer was made with.
+        """Add RRefs of parameters, with their own options; missing ones are the optimizer's
+        defaults.
 
-        Raises  TypeError for what is no dict of RRefs; what an owner's optimiser raises
+        Raises  TypeError for anything but a dict of RRefs; errors of an owner's optimiser
         """
         group = _checked(param_group)
         self._tell_each(_add_param_group, {owner: _part(group, owner) for owner in self._by_owner})
@@ -279,7 +279,9 @@ class DistributedLRScheduler:
         return list(rates)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what load_state_dict needs: that of one owner's scheduler, which is each one's."""
+        """Return a state for load_state_dict: that of one owner's scheduler, as all have the
+        same.
+        """
         (state,) = _ask_all(self.remote_schedulers[:1], _state_of_scheduler)
         return dict(state)
 
@@ -409,7 +411,7 @@ def _load_scheduler(rref: rpc.RRef[LRScheduler], state_dict: dict[str, Any]) -> 
 
 
 def _owned(rref: object, kind: type[T]) -> T:
-    """Return what a reference stands for, which must be of a kind: others have sent it."""
+    """Return the value of a reference, which must be of a kind: other workers have sent it."""
     found = rref.local_value() if isinstance(rref, rpc.RRef) else None
     if not isinstance(found, kind):
         raise TypeError(f"expected an RRef of a {kind.__name__}, got {type(found).__name__}")
@@ -486,7 +488,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _ask_all(rrefs: Iterable[rpc.RRef[Any]], function: Callable[..., T], *args: Any) -> list[T]:
-    """Return what function(rref, *args) returns on the owner of each."""
+    """Return the results of function(rref, *args) on the owner of each."""
     asked = [rpc.rpc_async(rref.owner(), function, (rref, *args)) for rref in rrefs]
     return outcomes(asked)
 

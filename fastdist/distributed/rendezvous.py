@@ -60,13 +60,13 @@ __all__ = [
 _PARAMETERS = ("rank", "world_size")
 # How often who waits for a store that a worker hosts looks whether anybody listens there.
 _KNOCK_S = 1.0
-# Who was started again gives others, that may host the store from now on, so long to do that.
+# A restarted worker gives others, which may host the store from now on, so long to do that.
 _COMES_WITHIN_S = 5.0
 _ALL_ADDRESSES = ("*", "0.0.0.0", "::")
 
 
 class Rendezvous(NamedTuple):
-    """What a worker knows after the rendezvous. The caller closes the store."""
+    """A worker's result of the rendezvous. The caller closes the store."""
 
     store: Store
     rank: int
@@ -86,7 +86,7 @@ def register_rendezvous_handler(scheme: str, handler: Handler) -> None:
     """Let `rendezvous` and `init_process_group` meet by a function, for urls of one scheme.
 
     Args:
-        scheme: What the url has before "://".
+        scheme: The part of the url before "://".
         handler: Called with the url and `timeout=`; yields (store, rank, world_size).
 
     Raises:
@@ -191,9 +191,9 @@ def worker_address(
     """Return the address of this machine that the worker binds and publishes; never all of them.
 
     It is the given one, else FASTDIST_ADDRESS, else the address from which packets to the store
-    leave, else (for a store that is no server) 127.0.0.1.
+    leave, else (for a store without a server) 127.0.0.1.
 
-    Raises  RendezvousError where what is given stands for all addresses
+    Raises  RendezvousError where the given address stands for all addresses
     """
     name = "local_address" if given else "FASTDIST_ADDRESS"
     given = given or environment.get("FASTDIST_ADDRESS")
@@ -220,7 +220,7 @@ def worker_security(
     certificates: str | None = None,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Security:
-    """Return what worker rank's sockets prove and ask for.
+    """Return the credentials of worker rank's sockets, and their checks of peers.
 
     That is by the rank's certificate for security 'certs', else by the secret of the store's job.
 
@@ -237,13 +237,13 @@ def worker_security(
 
 
 def _of_this_round(store: Store) -> Store:
-    """Return the store as a round of its own sees it, where the group was started again."""
+    """Return the store with this round's prefix, where the group was started again."""
     number = round_number()
     return PrefixStore(f"round.{number}", store) if number else store
 
 
 class _Protection(TypedDict):
-    """What a store is told of security."""
+    """The security arguments of a store."""
 
     security: str | None
     secret: JobSecret | None
@@ -317,9 +317,10 @@ def _why_gone(host: str, port: int, waited_s: float) -> str:
 
 
 def _second_host(host: str, port: int, error: StoreError, protection: _Protection) -> StoreError:
-    """Return error, saying who hosts the job's store already, if somebody does; let that one know.
+    """Return error, naming the worker that hosts the job's store already, if there is one; notify
+    that worker.
 
-    Who proves to be of this job is no other job that happens to have the port.
+    A server that proves to be of this job is not another job that happens to use the port.
     """
     line = (
         "a second worker that says it is rank 0, which hosts the store, was refused: process "

@@ -22,7 +22,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
     Raises  TypeError for an argument that is not a class
     Note    a class need not inherit from Distribution: packages register their own base classes,
-            and those whose metaclass answers issubclass
+            and classes whose metaclass answers issubclass
     """
     for name, given in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(given, type):

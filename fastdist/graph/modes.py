@@ -20,15 +20,17 @@ class _Modes:
     """Read by every op on its shortest path, so attributes of one slotted object: 6 ns each.
 
     `special` counts everything that sends ops down the general path (a tracer, open forward levels,
-    mirrors of remote levels), `tracers` the ones that see every op; `grad_off` counts threads in
-    which grad mode is off: the thread's own flag is read only when this is not zero.
+    mirrors of remote levels), `tracers` the ones that see every op, `timed` the profiles among
+    these, unless one wants more than names and times; `grad_off` counts threads in which grad mode
+    is off: the thread's own flag is read only when this is not zero.
     """
 
-    __slots__ = ("grad_off", "special", "tracers")
+    __slots__ = ("grad_off", "special", "timed", "tracers")
 
     def __init__(self) -> None:
         self.special = 0
         self.tracers = 0
+        self.timed = 0
         self.grad_off = 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Balance(NamedTuple):
-    """What a thread took, less what it gave back.
+    """A thread's allocations, less its releases.
 
     Units   bytes
     """
@@ -35,7 +35,7 @@ class MemoryMeter:
         self._living: dict[int, weakref.ref[Any]] = {}
 
     def balance(self) -> Balance:
-        """Return what this thread took, less what it gave back."""
+        """Return this thread's allocations, less its releases."""
         return self._balance.value
 
     def count(self, array: Any) -> None:

@@ -15,14 +15,13 @@ _ROOMS: Final = (
     *("concurrency", "core", "instrumentation", "language", "random_numbers", "system"),
     *("dispatch", "engine", "graph", "interpreters", "namespace", "ops", "profiler", "tensor"),
 )
-# What stands between an op and who called it; what is written for an op is in no file.
+# Frames between an op and its caller; generated code of an op is in no file.
 _MACHINERY: Final = ("<fastdist ", *[os.path.join(_ROOT, room, "") for room in _ROOMS])
-# What stands between a module and its forward, at each of them.
+# Frames between a module and its forward, at each of them.
 _BETWEEN: Final = tuple(
     [os.path.join(_ROOT, "nn", f"module{end}.py") for end in ("", "_hooks", "_ranges")]
 )
-# What serves a call of another worker: outside of the function that was called there is nobody's
-# code but ours.
+# Frames that serve a call of another worker: outside of the called function there is only our code.
 _SERVING: Final = os.path.join(_ROOT, "distributed", "rpc", "")
 
 

@@ -1,13 +1,13 @@
-"""Named stretches of time, thread by thread: written by whoever works, read by whoever asks why.
+"""Named ranges of time, per thread: written by code that works, read by profilers.
 
-Who writes on a hot path asks the flag first, and pays one attribute while nobody listens:
+Code on a hot path checks the flag first, and pays one attribute while nobody listens:
 
     start_ns = clock() if time_ranges.on else 0
     ...
     if start_ns:
         time_ranges.add("mul", "op", start_ns)
 
-Elsewhere `with time_range("epoch 3", "user"):` is enough. Who reads takes a Recording.
+Elsewhere `with time_range("epoch 3", "user"):` is enough. Readers take a Recording.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MOST_RANGES: Final = 1_000_000
 
 
 class Wanted(NamedTuple):
-    """What is wanted of each range beside its name and its times: the shapes of what an op is
-    given, its floating-point operations, where in Python it began, the bytes that it took, the
-    module whose call it is a part of, how long another device than the CPU worked for it.
+    """The wanted fields of each range in addition to its name and its times: the shapes of an op's
+    inputs, its floating-point operations, where in Python it began, the bytes that it took, the
+    module whose call contains it, how long another device than the CPU worked for it.
     """
 
     shapes: bool = False
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     device: bool = False
 
     def or_those_of(self, other: Wanted) -> Wanted:
-        """Return what one of the two wants."""
+        """Return the fields that either of the two wants."""
         return Wanted._make(map(operator.or_, self, other))
 
     def names(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(names: Iterable[str]) -> Wanted:
-    """Return what has these names; what this version does not know is not told.
+    """Return the fields of these names; names that this version does not know are ignored.
 
     Note    another worker may have written them
     """
@@ -64,18 +64,18 @@ NOTHING: Final = Wanted()
 
 
 class TimeRange(NamedTuple):
-    """What a thread did from start to stop.
+    """The work of a thread from start to stop.
 
-    `node_id` is the worker id, -1 outside of RPC; `is_remote` says that it came with the answer to
-    a call. An asynchronous one ends on another thread than it began on, and has nothing inside.
-    What was sent and what came of it have one `flow_id`, which is 0 elsewhere. `flops` are an op's
-    floating-point operations, `stack` the functions of Python that it was in, the innermost first,
-    `memory_bytes` and `device_memory_bytes` what its thread took meanwhile of the CPU and of other
-    devices, less what it gave back. An op and the Node that
-    stands for it in a backward pass have one `sequence_nr`, which is -1 elsewhere. `module` is the
-    path of the innermost module that its thread was in a call of, as "Net.encoder.0". `device` is
-    where its operands are, or where a kernel ran, as "cuda:0", "" for the CPU; an op and what it
-    let a device do have one `kernel_id`, which is 0 elsewhere.
+    `node_id` is the worker id, -1 outside of RPC; `is_remote` marks a range that came with the
+    answer to a call. An asynchronous range ends on another thread than it began on, and contains no
+    others. A message and the work that it caused share one `flow_id`, which is 0 elsewhere. `flops`
+    are an op's floating-point operations, `stack` the Python functions around it, the innermost
+    first, `memory_bytes` and `device_memory_bytes` what its thread allocated meanwhile on the CPU
+    and on other devices, less what it released. An op and its Node in a backward pass share one
+    `sequence_nr`, which is -1 elsewhere. `module` is the path of the innermost module whose call
+    its thread was in, as "Net.encoder.0". `device` is where its operands are, or where a kernel
+    ran, as "cuda:0", "" for the CPU; an op and its work on a device share one `kernel_id`, which is
+    0 elsewhere.
 
     Units   nanoseconds of `clock`
     """
@@ -102,7 +102,7 @@ class TimeRange(NamedTuple):
 
 
 class DeviceWork(Protocol):
-    """What a device is to do for an op; when that was is known only once it is done."""
+    """A device's work for an op; its times are known only once it is done."""
 
     def when_done(self) -> TimeRange | None:
         """Wait for it, and return its range, or None if it failed."""
@@ -116,12 +116,15 @@ class Recording:
             that somebody forgot does not eat the memory
     """
 
-    # Whether it wants to know what a call to another worker took there, and whether its owner is to
-    # be told that it cannot.
+    # Whether it wants the ranges of calls on other workers, and whether its owner is warned if it
+    # cannot get them.
     follows_calls = True
     warns_of_calls = False
-    # Whether it is told of beginnings as well, by `began` and `ended`.
+    # Whether it is also notified of beginnings, by `began` and `ended`.
     hears_beginnings = False
+    # Whether all ops are added to `ops` while it has fewer than `most_ops`, without take_op.
+    adds_ops = True
+    most_ops = 0
 
     def __init__(self, limit: int = MOST_RANGES, *, wanted: Wanted = NOTHING) -> None:
         self.wanted = wanted
@@ -133,6 +136,7 @@ class Recording:
         self.wall_offset_ns = time.time_ns() - clock()
         self._limit = limit
         self._keeps_cpu = self._keeps_device = True
+        self._count_room()
 
     def start(self) -> Self:
         """Listen from now on."""
@@ -157,6 +161,11 @@ class Recording:
         """
         self._keeps_cpu = self._keeps_cpu if cpu is None else cpu
         self._keeps_device = self._keeps_device if device is None else device
+        self._count_room()
+
+    def _count_room(self) -> None:
+        if self.adds_ops:
+            self.most_ops = self._limit - len(self.ranges) if self._keeps_cpu else 0
 
     def await_devices(self) -> None:
         """Wait for what devices are doing, and keep its ranges."""
@@ -175,7 +184,7 @@ class Recording:
         """Take the range of an op, as the arguments of `range_of_op`."""
         if not self._keeps_cpu:
             return
-        if len(self.ranges) + len(self.ops) < self._limit:
+        if len(self.ops) < self.most_ops:
             self.ops.append(given)
         else:
             self.dropped += 1
@@ -184,6 +193,7 @@ class Recording:
         """Keep one range."""
         if len(self.ranges) + len(self.ops) < self._limit:
             self.ranges.append(known)
+            self._count_room()
         else:
             self.dropped += 1
 
@@ -196,7 +206,7 @@ class Recording:
         """Hear that a block of the calling thread begins; more is what is known of it then."""
 
     def ended(self) -> None:
-        """Hear that the calling thread's innermost block of those that began is over."""
+        """Handle the end of the calling thread's innermost block that began."""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -218,12 +228,12 @@ def range_of_op(
 
 
 class TimeRanges:
-    """Where ranges are handed in; there is one, and `on` says whether anybody listens.
+    """The place where ranges are added; there is one, and `on` says whether anybody listens.
 
-    `node_id` is this process's worker id while it is in a group; `wanted` is what somebody wants to
-    know of each range, `is_full` says whether that is more than its name and its times, or when it
-    begins, and `follows_calls` whether what calls take elsewhere is;
-    `hearing_beginnings` are the listeners that are told when a block begins.
+    `node_id` is this process's worker id while it is in a group; `wanted` is the union of the
+    wanted fields of each range, `is_full` says whether that is more than its name and its times, or
+    when it begins, and `follows_calls` whether the ranges of calls elsewhere are wanted;
+    `hearing_beginnings` are the listeners that are notified when a block begins.
     """
 
     __slots__ = (
@@ -275,14 +285,18 @@ class TimeRanges:
             TimeRange(name, category, start_ns, stop_ns, me, my_name, self.node_id, **more)
         )
 
-    def add_op(self, name: str, start_ns: int, number: int, stop_ns: int = 0) -> None:
-        """Hand in the range of an op of the calling thread, which ends now unless it is said when,
-        without further data; number is its sequence_nr.
+    def add_op(self, name: str, start_ns: int, number: int) -> None:
+        """Hand in the range of an op of the calling thread, which ends now, without further data;
+        number is its sequence_nr.
         """
         thread = _thread.ident_and_name or _thread.own()
-        given = name, start_ns, stop_ns or clock(), thread, self.node_id, number
+        given = name, start_ns, clock(), thread, self.node_id, number
         for recording in self._listeners:
-            recording.take_op(given)
+            ops = recording.ops
+            if len(ops) < recording.most_ops:  # as take_op, without its call
+                ops.append(given)
+            else:
+                recording.take_op(given)
 
     def hand_in(self, known: TimeRange) -> None:
         """Let all who listen have a range."""
@@ -317,7 +331,7 @@ class TimeRanges:
                 raise
 
     def forget(self, recording: Recording) -> None:
-        """Let a recording have no more ranges. It need not be listening."""
+        """Give a recording no more ranges. It need not be listening."""
         with self._listeners_lock:
             self._listeners = tuple(r for r in self._listeners if r is not recording)
             self._look()
@@ -335,7 +349,9 @@ class TimeRanges:
 
 
 class _Watcher:
-    """Who is told when something begins to be wanted, or no longer is; what fails is not told."""
+    """A function that is called when a field becomes wanted, or no longer is; after an error it is
+    called again.
+    """
 
     __slots__ = ("_knows", "_tell", "name")
 
@@ -387,7 +403,7 @@ class time_range:
 
     @property
     def is_left_open(self) -> bool:
-        """Whether the end of the block is no end."""
+        """Whether the block's end does not end the range."""
         return self._thread is not None
 
     def leave_open(self) -> None:

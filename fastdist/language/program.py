@@ -18,12 +18,12 @@ class Line(NamedTuple):
 
 
 class Program:
-    """What is done to the elements of several arrays of one shape: `m = m + new * (g - m)`, a line
+    """A program over the elements of several arrays of one shape: `m = m + new * (g - m)`, one line
     each.
 
-    A line sees what those above it have written.
+    A line sees the results of the lines above it.
 
-    Note    get it from read_program, which makes each once; a reader keeps what it made of it in
+    Note    get it from read_program, which makes each once; a reader keeps its result in
             `readings`
     """
 
@@ -49,7 +49,9 @@ class Program:
         self.written = tuple([name for name in arrays if name in targets])
 
     def results(self) -> dict[str, Node]:
-        """Return what each array that is written is in the end, of what all were before."""
+        """Return the final value of each array that is written, in terms of the initial values of
+        all.
+        """
         now: dict[str, Node] = {}
         for line in self.lines:
             now[line.target] = substitute(line.body.tree, now)
@@ -60,6 +62,6 @@ class Program:
 def read_program(text: str, arrays: Sequence[str], numbers: Sequence[str]) -> Program:
     """Return the program of a text over these names, the same one each time.
 
-    Raises  ScalarSyntaxError for a line that is no assignment, or whose body is wrong
+    Raises  ScalarSyntaxError for a line that is not an assignment, or whose body is wrong
     """
     return Program(text, tuple(arrays), tuple(numbers))

@@ -257,7 +257,7 @@ def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
 
 
 def render(node: Node, emit: Callable[[Node, list[str]], str]) -> str:
-    """Return what emit makes of node, given what it made of its arguments.
+    """Return emit's result for node, given its results for the arguments.
 
     Note    emit sees each different node once, arguments first: one that writes statements and
             returns a variable computes common pieces once

@@ -192,7 +192,7 @@ def native_layer_norm(
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Return input with dropped elements, scaled, and the mask of those that stay."""
+    """Return input with dropped elements, scaled, and the mask of the others."""
     kept: Any = ones(input.shape, dtype=dtype_named("bool_"), device=input.device)
     if train is False or p == 0:
         return input.clone(), kept

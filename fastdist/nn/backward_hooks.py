@@ -68,7 +68,7 @@ class BackwardWatch:
             behind = _pass_seam(result, self._take_grad_output)[0]
             # A named tuple, which takes its fields one by one, stays one.
             return result._make(behind) if hasattr(result, "_make") else behind
-        return result  # as in PyTorch, gradients of tensors inside of other things are not told
+        return result  # as in PyTorch, tensors inside of other objects are ignored
 
     def _take_grad_output(self, grads: Grads) -> Grads:
         for hook in self._pre:

@@ -331,7 +331,7 @@ class Module(StateDict):
         adopt_hooks(self.__dict__)
 
 
-# Types, not strings: programs evaluate the annotations of an instance among names of their own.
+# Types, not strings: programs evaluate an instance's annotations in their own namespaces.
 Module.__annotations__ = {
     "call_super_init": bool,
     "dump_patches": bool,

@@ -141,7 +141,9 @@ class ModuleTree:
         Raises  KeyError for a name that is taken or has a dot, TypeError for what is no Module
         """
         if module is not None and not isinstance(module, ModuleTree):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            given = module if isinstance(module, type) else type(module)
+            hint = f": write {given.__name__}()" if issubclass(given, ModuleTree) else ""
+            raise TypeError(f"{given.__name__} is not a Module subclass{hint}")
         self.__require_name(name, "module", "_modules")
         self._modules[name] = _through(MODULE_HOOKS, self, name, module)
 

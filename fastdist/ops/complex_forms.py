@@ -1,4 +1,4 @@
-"""What ops are of complex numbers where their kernels know real ones alone, written with others."""
+"""Ops on complex numbers whose kernels serve real ones alone, written with other ops."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _lerp(input: Any, end: Any, weight: Any) -> Any:
 
 
 def _logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
-    # What is farthest to the right is taken off first, but for what is at an infinity.
+    # The value farthest to the right is subtracted first, except where a part is infinite.
     right = real_part(input.detach())
     most = right.amax(dim, True) if input._layout.numel else right.sum(dim, True)
     most = most.masked_fill(~most.isfinite(), 0.0)
@@ -67,7 +67,7 @@ def _logcumsumexp(input: Any, dim: int) -> Any:
     if not input._layout.shape:
         return input * 1
     # s[k] = sum(exp(input[:k + 1] - top[k])) is a recurrence: each sum keeps its part of the next.
-    # What stands farthest to the right is taken off whole, so that angles are told from there.
+    # The value farthest to the right is subtracted whole, so that angles are relative to it.
     right = real_part(input.detach()).masked_fill(input.isnan(), math.nan)
     most, place = cummax_along(right, dim)
     found = input.gather(dim, place)
@@ -100,7 +100,7 @@ def _by_parts(op: Any) -> None:
 
 
 def _parts(input: Any) -> tuple[Any, Any]:
-    """Return both parts of complex numbers, 0 for the one that real numbers have not."""
+    """Return both parts of complex numbers; for real ones the imaginary part is 0."""
     if not input._layout.dtype.is_complex:
         return input, zeros_like(input)
     return real_part(input).contiguous(), imaginary_part(input).contiguous()

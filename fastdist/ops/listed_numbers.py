@@ -19,8 +19,8 @@ _PLAIN = frozenset({bool, int, float, complex})
 
 
 def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any], bool]:
-    """Return the numbers of data, and whether some have a dtype of their own, as Python's have
-    none; wanted is the dtype that users asked for.
+    """Return the numbers of data, and whether some are typed, unlike Python's; wanted is the dtype
+    that users asked for.
 
     Raises  ValueError for lists of unequal length, lists nested more than 64 deep, or an integer
             that no dtype holds; TypeError for what is not a number
@@ -44,7 +44,7 @@ def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any],
         try:
             return np.array(data, np.uint64), False
         except OverflowError:
-            pass  # negative numbers wrap around, what is too large is told below
+            pass  # negative numbers wrap around, too large ones raise below
     try:
         array = np.array(data)
     except MemoryError as error:
@@ -76,7 +76,7 @@ def dtype_among(data: Any) -> DType | None:
 
 
 def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
-    """Raise RuntimeError for complex numbers that are to be of a real dtype."""
+    """Raise RuntimeError for complex numbers where the wanted dtype is real."""
     if array.dtype.kind == "c" and not wanted.is_complex:
         raise DTypeError(
             f"value cannot be converted to type {wanted.name} without overflow: complex numbers "

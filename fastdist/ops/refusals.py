@@ -1,4 +1,4 @@
-"""What pointwise ops say to dtypes that PyTorch has no kernel for."""
+"""Errors of pointwise ops for dtypes that PyTorch has no kernel for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..tensor.tensor import Tensor
 
 
 def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a refusal of operands none of which is floating, in the words of PyTorch's kernel.
+    """Return a check that refuses operands none of which is floating, with the text of PyTorch's
+    kernel.
 
-    An integer could not hold what comes of them, and what it holds would be another number.
+    An integer could not hold the result, and would hold another number.
     """
 
     def tell(dtypes: Sequence[DType]) -> str | None:

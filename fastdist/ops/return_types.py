@@ -31,67 +31,67 @@ class _MinAndMax(NamedTuple):
 
 
 class max(_Printed, ValuesAndIndices):
-    """What `max` along an axis returns."""
+    """The result of `max` along an axis."""
 
     __slots__ = ()
 
 
 class min(_Printed, ValuesAndIndices):
-    """What `min` along an axis returns."""
+    """The result of `min` along an axis."""
 
     __slots__ = ()
 
 
 class sort(_Printed, ValuesAndIndices):
-    """What `sort` returns."""
+    """The result of `sort`."""
 
     __slots__ = ()
 
 
 class topk(_Printed, ValuesAndIndices):
-    """What `topk` returns."""
+    """The result of `topk`."""
 
     __slots__ = ()
 
 
 class aminmax(_Printed, _MinAndMax):
-    """What `aminmax` returns."""
+    """The result of `aminmax`."""
 
     __slots__ = ()
 
 
 class median(_Printed, ValuesAndIndices):
-    """What `median` returns."""
+    """The result of `median`."""
 
     __slots__ = ()
 
 
 class nanmedian(_Printed, ValuesAndIndices):
-    """What `nanmedian` returns."""
+    """The result of `nanmedian`."""
 
     __slots__ = ()
 
 
 class kthvalue(_Printed, ValuesAndIndices):
-    """What `kthvalue` returns."""
+    """The result of `kthvalue`."""
 
     __slots__ = ()
 
 
 class mode(_Printed, ValuesAndIndices):
-    """What `mode` returns."""
+    """The result of `mode`."""
 
     __slots__ = ()
 
 
 class cummax(_Printed, ValuesAndIndices):
-    """What `cummax` returns."""
+    """The result of `cummax`."""
 
     __slots__ = ()
 
 
 class cummin(_Printed, ValuesAndIndices):
-    """What `cummin` returns."""
+    """The result of `cummin`."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ class _HistAndEdges(NamedTuple):
 
 
 class histogram(_Printed, _HistAndEdges):
-    """What `histogram` returns."""
+    """The result of `histogram`."""
 
     __slots__ = ()
 
@@ -113,7 +113,7 @@ class _HistAndAllEdges(NamedTuple):
 
 
 class histogramdd(_Printed, _HistAndAllEdges):
-    """What `histogramdd` returns."""
+    """The result of `histogramdd`."""
 
     __slots__ = ()
 
@@ -124,7 +124,7 @@ class _Solved(NamedTuple):
 
 
 class linalg_solve_ex(_Printed, _Solved):
-    """What `linalg.solve_ex` returns."""
+    """The result of `linalg.solve_ex`."""
 
     __slots__ = ()
 
@@ -135,7 +135,7 @@ class _MantissaAndExponent(NamedTuple):
 
 
 class frexp(_Printed, _MantissaAndExponent):
-    """What `frexp` returns."""
+    """The result of `frexp`."""
 
     __slots__ = ()
 
@@ -146,7 +146,7 @@ class _Inverse(NamedTuple):
 
 
 class linalg_inv_ex(_Printed, _Inverse):
-    """What `linalg.inv_ex` returns."""
+    """The result of `linalg.inv_ex`."""
 
     __slots__ = ()
 
@@ -157,7 +157,7 @@ class _Factor(NamedTuple):
 
 
 class linalg_cholesky_ex(_Printed, _Factor):
-    """What `linalg.cholesky_ex` returns."""
+    """The result of `linalg.cholesky_ex`."""
 
     __slots__ = ()
 
@@ -168,13 +168,13 @@ class _SignAndLog(NamedTuple):
 
 
 class linalg_slogdet(_Printed, _SignAndLog):
-    """What `linalg.slogdet` returns."""
+    """The result of `linalg.slogdet`."""
 
     __slots__ = ()
 
 
 class slogdet(_Printed, _SignAndLog):
-    """What `slogdet` returns."""
+    """The result of `slogdet`."""
 
     __slots__ = ()
 
@@ -185,13 +185,13 @@ class _Eigen(NamedTuple):
 
 
 class linalg_eigh(_Printed, _Eigen):
-    """What `linalg.eigh` returns."""
+    """The result of `linalg.eigh`."""
 
     __slots__ = ()
 
 
 class linalg_eig(_Printed, _Eigen):
-    """What `linalg.eig` returns."""
+    """The result of `linalg.eig`."""
 
     __slots__ = ()
 
@@ -203,7 +203,7 @@ class _Singular(NamedTuple):
 
 
 class linalg_svd(_Printed, _Singular):
-    """What `linalg.svd` returns."""
+    """The result of `linalg.svd`."""
 
     __slots__ = ()
 
@@ -215,7 +215,7 @@ class _SingularV(NamedTuple):
 
 
 class svd(_Printed, _SingularV):
-    """What `svd` returns."""
+    """The result of `svd`."""
 
     __slots__ = ()
 
@@ -226,13 +226,13 @@ class _QR(NamedTuple):
 
 
 class linalg_qr(_Printed, _QR):
-    """What `linalg.qr` returns."""
+    """The result of `linalg.qr`."""
 
     __slots__ = ()
 
 
 class qr(_Printed, _QR):
-    """What `qr` returns."""
+    """The result of `qr`."""
 
     __slots__ = ()
 
@@ -244,13 +244,13 @@ class _PLU(NamedTuple):
 
 
 class linalg_lu(_Printed, _PLU):
-    """What `linalg.lu` returns."""
+    """The result of `linalg.lu`."""
 
     __slots__ = ()
 
 
 class lu_unpack(_Printed, _PLU):
-    """What `lu_unpack` returns."""
+    """The result of `lu_unpack`."""
 
     __slots__ = ()
 
@@ -261,7 +261,7 @@ class _Compact(NamedTuple):
 
 
 class linalg_lu_factor(_Printed, _Compact):
-    """What `linalg.lu_factor` returns."""
+    """The result of `linalg.lu_factor`."""
 
     __slots__ = ()
 
@@ -273,7 +273,7 @@ class _CompactInfo(NamedTuple):
 
 
 class linalg_lu_factor_ex(_Printed, _CompactInfo):
-    """What `linalg.lu_factor_ex` returns."""
+    """The result of `linalg.lu_factor_ex`."""
 
     __slots__ = ()
 
@@ -284,7 +284,7 @@ class _Symmetric(NamedTuple):
 
 
 class linalg_ldl_factor(_Printed, _Symmetric):
-    """What `linalg.ldl_factor` returns."""
+    """The result of `linalg.ldl_factor`."""
 
     __slots__ = ()
 
@@ -296,7 +296,7 @@ class _SymmetricInfo(NamedTuple):
 
 
 class linalg_ldl_factor_ex(_Printed, _SymmetricInfo):
-    """What `linalg.ldl_factor_ex` returns."""
+    """The result of `linalg.ldl_factor_ex`."""
 
     __slots__ = ()
 
@@ -309,7 +309,7 @@ class _Least(NamedTuple):
 
 
 class linalg_lstsq(_Printed, _Least):
-    """What `linalg.lstsq` returns."""
+    """The result of `linalg.lstsq`."""
 
     __slots__ = ()
 
@@ -320,7 +320,7 @@ class _Triangular(NamedTuple):
 
 
 class triangular_solve(_Printed, _Triangular):
-    """What `triangular_solve` returns."""
+    """The result of `triangular_solve`."""
 
     __slots__ = ()
 
@@ -331,6 +331,6 @@ class _Reflectors(NamedTuple):
 
 
 class geqrf(_Printed, _Reflectors):
-    """What `geqrf` returns."""
+    """The result of `geqrf`."""
 
     __slots__ = ()

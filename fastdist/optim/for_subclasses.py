@@ -43,7 +43,7 @@ _differentiable_doc = """differentiable (bool, optional): whether steps are reco
 def _default_to_fused_or_foreach(
     params: list[Tensor], differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
-    """Return which step an optimiser takes where it is not told: (fused, foreach).
+    """Return an optimiser's default step: (fused, foreach).
 
     Args:
         params: The parameters; entries may be None.

@@ -23,11 +23,11 @@ _STATE_BYTES: Final = 16
 
 
 # Note [Draws in a graph]
-# Kernels that a graph replays must not draw the same each time, and are told by value where in the
-# stream they begin. So those that are captured count from 0, from a place that they read in the
-# device's memory, its seed and its first block. Each replay takes as many blocks out of the
-# generator as the capture counted, and writes there where these begin: it draws what the block
-# would have drawn in the program's order.
+# Kernels that a graph replays must not draw the same each time, and get their start in the stream
+# by value. So captured kernels count from 0, from a place that they read in the device's memory,
+# its seed and its first block. Each replay takes as many blocks out of the generator as the capture
+# counted, and writes their start there: it draws what the program would have drawn at that point
+# without a graph.
 
 
 class CapturedDraws:
@@ -57,10 +57,11 @@ class Bookmark(NamedTuple):
 
 
 class Generator:
-    """A stream of random numbers. Whoever draws reserves its part, so threads never share numbers.
+    """A stream of random numbers. Each draw reserves its part, so threads never share numbers.
 
-    Thread  any; which of two threads that draw at once comes first is theirs to settle
-    Note    `reserve` is for devices: their kernels make from (seed, first block) what `philox` does
+    Thread  any; the program must order draws of two threads if their order matters
+    Note    `reserve` is for devices: their kernels make the numbers of `philox` from (seed, first
+            block)
     """
 
     # Guards _seed and _offset, of all generators: it is held for a few assignments. Nothing is
@@ -69,7 +70,7 @@ class Generator:
     # it can be taken twice.
     _stream_lock = threading.RLock()
 
-    # Of a subclass that skips __init__, which is on the CPU as well.
+    # For a subclass that skips __init__; it is on the CPU as well.
     device: Device = CPU
     # While a graph is captured: where its kernels draw. See Note [Draws in a graph].
     captured: CapturedDraws | None = None
@@ -218,7 +219,7 @@ class Generator:
     def reserve_integers(
         self, low: int, high: int, shape: Sequence[int], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int, int, int]:
-        """Take the blocks of integers, as reserve_uniform; return what the kernel is told: seed,
+        """Take the blocks of integers, as reserve_uniform; return the kernel's arguments: seed,
         first block, low and high.
 
         Raises  RuntimeError as integers does

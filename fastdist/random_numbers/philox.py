@@ -208,7 +208,7 @@ def _normals(words: np.ndarray) -> np.ndarray:
 
 
 def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers in (0, 1), for those who take logarithms; of dtype's words, as float64."""
+    """Return numbers in (0, 1), for logarithms; from dtype's words, as float64."""
     if dtype.char == "d":
         kept = words64(seed, first, count) >> np.uint64(12)
         return (kept + 0.5) * 2.0**-52
@@ -216,9 +216,9 @@ def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.
 
 
 # Note [Dropout by counting]
-# Weights that dropout thins out are not kept for the backward pass: which of them stay follows from
-# one number that was drawn for all of them. It is the seed of a stream of its own, of which every
-# row takes as many whole blocks as it has weights, four to a block, so that a row begins anew; a
+# The weights that dropout keeps are not stored for the backward pass: they follow from one number
+# that was drawn for all of them. It is the seed of a separate stream, from which every row takes as
+# many whole blocks as it has weights, four to a block, so that each row begins with a new block; a
 # weight stays if its word is at least `drops_below`.
 
 
@@ -296,7 +296,7 @@ def _draw_again(seed: int, first: int, elements: np.ndarray, attempt: int) -> np
 
 
 def _places(first: int, blocks: np.ndarray) -> np.ndarray:
-    """Return the places of blocks in the stream of a seed, which has 2**64 and then begins anew."""
+    """Return the places of blocks in the stream of a seed, which wraps around after 2**64."""
     places: np.ndarray = blocks.astype(np.uint64) + np.uint64(first & (1 << 64) - 1)
     return places
 

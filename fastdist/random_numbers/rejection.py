@@ -69,7 +69,7 @@ def _unscaled_gamma(stream: Stream, concentration: Array) -> tuple[Array, Array,
 
 
 def poisson(stream: Stream, rate: Array) -> Array:
-    """Return how many events of a rate occur; NaN for what is no rate.
+    """Return how many events of a rate occur; NaN for an invalid rate.
 
     Source  Hoermann 1993, "The transformed rejection method for generating Poisson random
             variables" (PTRS), for rates from 10 on

@@ -19,7 +19,7 @@ STORAGE = TypedStorage | UntypedStorage
 Storage = UntypedStorage
 MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
 
-# What the formats before 1.6 begin with.
+# The first number of files in formats before 1.6.
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
 STORAGE_KEY_SEPARATOR = ","

@@ -1,8 +1,8 @@
-"""Files that are there whole or not at all: what a path held stays until all that is new is safe.
+"""Files that exist whole or not at all: the old content stays until all of the new is safe.
 
-The bytes go into a file beside the old one, reach the disk, and take its name in one step. Where
-the system has files without a name (Linux's O_TMPFILE), the new one gets a name only at the end:
-whoever is killed in between leaves nothing behind.
+The bytes go into a file next to the old one, reach the disk, and take its name in one step. Where
+the system has files without a name (Linux's O_TMPFILE), the new one gets a name only at the end: a
+process that is killed in between leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Final
 
 _BUFFER_BYTES: Final = 1 << 20
-# What file systems and systems say that have no files without a name.
+# Errors of systems and file systems without nameless files.
 _NO_NAMELESS: Final = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT))
 
 
@@ -29,14 +29,13 @@ _FULL: Final = frozenset((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", er
 def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterator[BinaryIO]:
     """Open a binary file for writing that becomes `path` when the block ends without an error.
 
-    size is how many bytes are to be written, for the error of a full disk.
+    size is the number of bytes to be written, for the error of a full disk.
 
     Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError where the disk is full,
-            with the path, the size and what is free. Whatever is raised, in the block too, the old
-            file stays as it was
-    Note    permissions and owner of an old file are kept; a new one gets what open() would give. A
-            link stays a link, its target is written. What is no regular file, such as a pipe, is
-            written into as it is
+            with the path, the size and the free space. After any error, in the block too, the old
+            file is unchanged
+    Note    permissions and owner of an old file are kept; a new one gets those of open(). A link
+            stays a link, its target is written. A special file, such as a pipe, is written in place
     """
     target = os.path.realpath(path)
     old = _stat(target)

@@ -19,7 +19,7 @@ _CPUINFO = "/proc/cpuinfo"
 
 
 class CoreChoice(NamedTuple):
-    """What `choose_core` did: `how` is "chosen", "left", "user's" or "already loaded"."""
+    """The result of `choose_core`: `how` is "chosen", "left", "user's" or "already loaded"."""
 
     how: str
     core: str | None
@@ -27,7 +27,7 @@ class CoreChoice(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """What the first processor says of itself; empty where the system does not tell."""
+    """The system's description of the first processor; empty where there is none."""
 
     vendor: str
     family: int
@@ -45,7 +45,7 @@ class Cpu(NamedTuple):
 #     float32  64x64x64 1.19, 0.81   64x784x256 0.88, 0.76   256x1024x1024 0.89, 0.86
 #     float64  64x64x64 1.24, 0.92   64x784x256 1.02, 0.96   256x1024x1024 1.04, 1.00
 #   A product of less than a microsecond's worth of work loses 0.1 us; layers of a model gain.
-# A Zen 3 has no AVX-512 and gets the Haswell kernels by itself; on Intel OpenBLAS knows its own
+# A Zen 3 has no AVX-512 and gets the Haswell kernels anyway; on Intel OpenBLAS knows its own
 # newer cores; on ARM the names mean nothing.
 _RIGHT_CORES = {25: "Haswell", 26: "SkylakeX"}
 _NEWEST_FAMILY = max(_RIGHT_CORES)
@@ -84,7 +84,7 @@ def _choose(
 
 
 def right_core(cpu: Cpu) -> str | None:
-    """Return the core whose kernels are fastest on a CPU, None where OpenBLAS picks it by itself.
+    """Return the core whose kernels are fastest on a CPU, None where OpenBLAS picks it anyway.
 
     Source  see Note [The right OpenBLAS core]
     """
@@ -143,7 +143,7 @@ def blas_threads() -> int | None:
 
 def set_blas_threads(count: int) -> bool:
     """Let matrix products use up to count threads, and SciPy's BLAS if it is loaded; return whether
-    NumPy's could be told.
+    that worked for NumPy's.
 
     Raises  ValueError if count is not positive
     """
@@ -247,7 +247,7 @@ def _library_paths() -> list[str]:
             paths = {line.split(None, 5)[5].strip() for line in maps if "blas" in line}
     except OSError:
         paths = set(_bundled())
-    # SciPy may have brought a library of its own: NumPy's comes first.
+    # SciPy may have brought another library: NumPy's comes first.
     return sorted(paths, key=lambda path: ("numpy" not in path, "openblas" not in path, path))
 
 

@@ -1,12 +1,12 @@
 """The directory for compiled kernels and generated code, and how generated code becomes a module.
 
 `FASTDIST_CACHE_DIR` names it; without that it is `~/.cache/fastdist/<version>-<cpu>`. It is never
-in site-packages, where a leftover would shadow an editable install. Whatever lies in it can be
-deleted at any time; where nothing can be written, or others could have written, all works, only
-each process compiles anew.
+in site-packages, where a leftover would shadow an editable install. Its files can be deleted at any
+time; where nothing can be written, or others could have written, all works, but each process
+compiles again.
 
-`FASTDIST_SHIPPED_CACHE_DIR` names a second place, where compiled kernels are only read: what came
-with an image. Such a folder is made by `fastdist info --warm --into`.
+`FASTDIST_SHIPPED_CACHE_DIR` names a second place, where compiled kernels are only read: those of an
+image. Such a folder is made by `fastdist info --warm --into`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .digest import sha256
 from .own_folder import ForeignFolderError, make_own_folder, require_trusted_folder
 
 _logger = logging.getLogger(__name__)
-_modules_lock = threading.Lock()  # held while a generated module runs; its code takes no lock
+_modules_lock = threading.Lock()  # held while a generated module runs; its code uses no lock
 
 
 @functools.cache
 def cache_directory(name: str = "") -> str | None:
     """Return the cache directory, or a folder of it, made; None where there can be none.
 
-    That is where nothing can be written, or where somebody else could write: what lies there is
-    code that runs in the user's name. Of the latter the log tells, once.
+    That is where nothing can be written, or where somebody else could write: its files are code
+    that runs in the user's name. The log reports the latter, once.
     """
     path, why = _find(name)
     if why:
@@ -49,9 +49,9 @@ SHIPPED: Final = "FASTDIST_SHIPPED_CACHE_DIR"
 
 @functools.cache
 def shipped_directory(name: str = "") -> str | None:
-    """Return the directory of what came with an image, or a folder of it; None if there is none.
+    """Return the directory of an image's kernels, or a folder of it; None if there is none.
 
-    Note    what is not there, or where somebody else than root could write, is told by the log
+    Note    the log reports a missing one, or one that somebody else than root could write
     """
     path, why = _find_shipped(name)
     if why:

@@ -1,7 +1,7 @@
-"""SHA-256 and what is made with it, without OpenSSL.
+"""SHA-256 and functions made with it, without OpenSSL.
 
 `hashlib` loads OpenSSL's library, 3.4 MB that stay resident in every worker for a few digests at
-its start. CPython brings SHA-256 of its own, and `random` in its standard library takes the same
+its start. CPython has another SHA-256, and `random` in its standard library takes the same
 way round.
 """
 

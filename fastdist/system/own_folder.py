@@ -1,14 +1,13 @@
 """Folders into which nobody else can write, nor put another folder in their place."""
 
-# Note [Whose folder it is] Code that lies in a folder runs in the name of who uses it, so that must
-# be who wrote it. A look at the folder alone is not enough: who may write in a folder above can put
-# another one in its place. So the path is walked from the root. At each place there must be
-# something of this user or of root. Where others may write, it must be sticky, as /tmp is, so that
-# they cannot take away what is not theirs. The folder at the end must be this user's own, and
-# written to by nobody else, sticky or not. Links are walked by hand, for each is somebody's and
-# leads over more places. What is missing is made, for this user alone; if others are quicker, it is
-# theirs and refused. A group counts as others, unless it is the user's private one, as where the
-# umask is 002.
+# Note [Whose folder it is] Code in a folder runs in the name of its user, so that user must have
+# written it. A look at the folder alone is not enough: a user who may write in a folder above can
+# replace it. So the path is walked from the root. Each place must belong to this user or to root.
+# Where others may write, it must be sticky, as /tmp is, so that they cannot remove files of other
+# users. The folder at the end must be this user's own, and not writable by anybody else, sticky or
+# not. Links are followed one by one, because each has an owner and leads over more places. Missing
+# folders are made, for this user alone; if others are quicker, the folder is theirs and refused. A
+# group counts as others, unless it is the user's private one, as where the umask is 002.
 
 from __future__ import annotations
 
@@ -33,13 +32,13 @@ class ForeignFolderError(FastdistError):
 
 
 def make_own_folder(path: str) -> None:
-    """Make a folder that is not there, and what is missing above it; see that it is one's own.
+    """Make a missing folder, and the missing ones above it; check that it is the user's own.
 
     See Note [Whose folder it is].
 
     Raises  ForeignFolderError where somebody else can put something into it, or in its place;
             OSError where it cannot be made
-    Note    where the system knows no user ids, who may write is not looked at
+    Note    write permissions are not checked on systems without user ids
     """
     if not hasattr(os, "geteuid"):
         os.makedirs(path, 0o700, exist_ok=True)
@@ -172,7 +171,7 @@ def _is_private_group(found: os.stat_result) -> bool:
 
 
 def _is_unknown_here(uid: int) -> bool:
-    """Return whether uid stands for all whom this container does not know, the host's root too."""
+    """Return whether uid stands for all users unknown to this container, the host's root too."""
     try:
         with open(_OVERFLOW_UID) as overflow, open(_UID_MAP) as lines:
             known = [(int(first), int(count)) for first, _, count in map(str.split, lines)]

@@ -1,10 +1,9 @@
 """Memory without a name that processes may map: it can neither shrink nor grow any more."""
 
-# Whoever maps memory of another process relies on its size: to read beyond the end of a file is
-# death. So its size is sealed before anybody else sees it, and looked at before it is mapped.
-#
-# In which order processes see what others write is their own matter: rings and arenas, which both
-# sides write at once, ask system/fence.py; shared blocks are handed over by system calls.
+# A process that maps another one's memory relies on its size: a read beyond the end of a file kills
+# it. So the size is sealed before anybody else sees it, and checked before it is mapped.
+# The order in which processes see each other's writes is handled elsewhere: rings and arenas, which
+# both sides write at once, use system/fence.py; shared blocks are handed over by system calls.
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ MAP_FIXED: Final = 0x10
 
 
 def why_not_viable() -> str | None:
-    """Return what this system lacks; None if processes of it can share sealed memory."""
+    """Return why processes of this system cannot share sealed memory; None if they can."""
     try:
         import fcntl  # which some systems lack
     except ImportError:

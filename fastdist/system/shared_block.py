@@ -2,10 +2,10 @@
 
 # Note [Shared blocks]
 # A block is a memfd: no directory lists it, so that nothing of it can stay behind, and the system
-# frees it when the last process that has it lets go or dies. It is sealed to its size, for reading
-# beyond the end of a file that shrank is death. multiprocessing hands its descriptor on: to the
-# process that is being started it is inherited; through queues and pipes Python's resource sharer
-# gives it to whoever reads. A process maps a block once, however often it arrives.
+# frees it when the last process that has it releases it or dies. It is sealed to its size, because
+# a read beyond the end of a file that shrank kills the process. multiprocessing hands its
+# descriptor on: a process that is being started inherits it; through queues and pipes Python's
+# resource sharer gives it to the reader. A process maps a block once, however often it arrives.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import numpy as np
 from ..core.errors import SharedMemoryError
 from . import sealed_memory
 
-# Each tensor begins on a cache line of its own.
+# Each tensor begins on a new cache line.
 _LINE: Final = 64
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -135,7 +135,7 @@ def _mapped(descriptor: int) -> SharedBlock:
 
 def _teach_multiprocessing() -> None:
     """Let processes and queues hand blocks on; plain pickle refuses them as it does any mmap."""
-    # Here, for whoever shares nothing need not load it.
+    # Imported here, because processes that share nothing need not load it.
     from multiprocessing.reduction import ForkingPickler
 
     ForkingPickler.register(SharedBlock, _reduce_block)

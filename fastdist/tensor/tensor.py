@@ -312,7 +312,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
             raise TypeError("len() of a 0-d tensor")
         return self._layout.shape[0]
 
-    # Identity: `==` is an op, so tensors are found in dicts and sets by who they are.
+    # Identity: `==` is an op, so dicts and sets compare tensors by `is`.
     __hash__ = object.__hash__
 
     # NumPy's arrays and scalars leave `array * tensor` to Tensor, which records it.

@@ -35,17 +35,18 @@ See Note [What the first call waits for].
 
 # Note [What the first call waits for] The first add of two million-element tensors on one core of
 # an AMD EPYC (Zen 5), Python 3.11, Numba 0.68, in ms, medians; `python -m bench first_calls` has
-# all. With an empty cache 4000 once, 1650 now: import of Numba 200, what it loads when it is first
-# asked 170 (250 with scipy.linalg, which it loaded to see whether it could), the loop 50, the
+# all. With an empty cache it took 4000 and now takes 1650: import of Numba 200, what Numba loads on
+# first use 170 (250 with scipy.linalg, which it loaded to test for its presence), the loop 50, the
 # runner 1200 (2100, and 1200 more for a second one with parallel=True). Half of that went into code
-# for each function that only others call, see jit/numba_inlining.py; most of the rest is Python's,
-# in the inference of types, and LLVM's 300. With a full cache 450 once, 250 now; a quarter went
-# into Python's collector, which rests meanwhile. A later kernel is loaded in 3 and compiled in 50
-# (x + y) to 200 (sin). On a Zen 4 what passes.py leaves out took the first call from 1500 to 1330.
+# for each function that only other functions call, see jit/numba_inlining.py; most of the rest is
+# type inference in Python, and LLVM's 300. With a full cache it took 450 and now takes 250; a
+# quarter went into Python's collector, which is paused meanwhile. A later kernel is loaded in 3 and
+# compiled in 50 (x + y) to 200 (sin). On a Zen 4, skipping the passes of jit/numba_passes.py took
+# the first call from 1500 to 1330.
 # The most expensive first calls after that, in ms of CPU time, before and after: an LSTM 1040 | 880
 # (products, its cell, the cache of freed memory), batch norm 600 | 530, Adam 580 | 480, max_pool2d
-# 540 | 380, conv2d 440 | 440. Since products that take panels are one kernel, which shares its
-# tiles with that of those that do not, and the keeper of memory is two functions in place of three,
-# an LSTM takes a tenth less. Since kernels are stored as object code, which has no wrappers of
-# Numba's, a full cache makes the first call take 30 ms of CPU time and 3 MB, and `info --warm` of
-# an empty one takes 16 s of CPU time in place of 30 (AMD EPYC, Zen 3).
+# 540 | 380, conv2d 440 | 440. Products that take panels are now one kernel, which shares its tiles
+# with the other products, and the keeper of memory is two functions in place of three: an LSTM
+# takes a tenth less. Kernels are now stored as object code without Numba's wrappers: with a full
+# cache the first call takes 30 ms of CPU time and 3 MB, and `info --warm` with an empty one takes
+# 16 s of CPU time in place of 30 (AMD EPYC, Zen 3).

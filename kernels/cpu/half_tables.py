@@ -1,7 +1,7 @@
 """Functions of one half type looked up: 65,536 numbers are all that there are.
 
-A function that takes longer than a look is computed of each pattern of bits once, by the loop that
-computes few of them: so a result does not depend on how many stand beside it.
+A function that takes longer than a look-up is computed once for each bit pattern, by the loop for
+few numbers: so a result does not depend on how many numbers are computed with it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .jit.launch import launcher
 
 Array = Any
 
-# Where as many are asked for as the table holds, filling it at most doubles the time of one call.
-# 1e5 normal numbers take 31 us, random bits, for which the second-level cache is asked, 46; as a
-# loop gelu of bfloat16 takes 64, sin 91, log 55, of float16 gelu 52 (one core of an EPYC, Zen 4).
+# A call with as many numbers as the table has entries at most doubles in time by filling it. 1e5
+# normal numbers take 31 us, random bits, which need the second-level cache, 46; as a loop gelu of
+# bfloat16 takes 64, sin 91, log 55, of float16 gelu 52 (one core of an EPYC, Zen 4).
 TABLE_FROM: Final = 2**16
 
 
 def looking_up(
     compute: Callable[[tuple[Array, ...]], None], dtype: Any
 ) -> Callable[[tuple[Array, ...]], None]:
-    """Return what runs compute over (x, out), both of a half type, and of many numbers looks up
-    what it gave.
+    """Return a function that runs compute over (x, out), both of a half type, and uses a table of
+    its results where there are many numbers.
 
     Thread  any, several at once: two may fill the table, with the same numbers
     """

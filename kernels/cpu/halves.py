@@ -1,4 +1,4 @@
-"""What kernels compute in: of half types float32, and what they write is rounded once.
+"""The dtype that kernels compute in: float32 for half types; results are rounded once.
 
 Kernels that compute never see a half type: they are given float32 copies. Those that only move
 elements are given the elements as they are. Pointwise loops alone widen and round as they read and
@@ -39,10 +39,10 @@ _WRITES_ALL: Final = frozenset({"linalg.product.linear", "linalg.product.matmul"
 
 
 def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[..., None]:
-    """Return kernel for arrays among which are some of half types; `reads` is how many of its first
-    arguments it only reads.
+    """Return kernel for arrays of which some have half types; `reads` is the number of leading
+    arguments that it only reads.
 
-    Note    what it writes may be added to, so its copies begin as what stands there
+    Note    kernels may add to what they write, so copies of results start with the old values
     """
     if name in _OF_BYTES:
         return _of_bytes(kernel)
@@ -92,9 +92,9 @@ def computed_in_float32(
     facts: CallFacts,
     results: Any,
 ) -> Callable[..., Any] | None:
-    """Return what find makes of facts in which float32 stands for half types, given float32 copies;
-    what it makes is rounded to the dtypes of results. None for a kernel that moves elements, except
-    for casts of few numbers.
+    """Return the function that find returns for facts with float32 in place of half types; it gets
+    float32 copies, and its results are rounded to the dtypes of the outputs. None for a kernel that
+    moves elements, except for casts of few numbers.
     """
     if name == "shape.copying.cast":
         return _small_cast(facts)
@@ -116,7 +116,7 @@ def computed_in_float32(
             return _as(results[0], found)
         return tuple([_as(dtype, one) for dtype, one in zip(results, found, strict=True)])
 
-    return silent(run)  # make may be a method of NumPy's, which has no frame of its own
+    return silent(run)  # make may be a NumPy method, which has no frame
 
 
 def gradients_in_float32(

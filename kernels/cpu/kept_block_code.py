@@ -1,19 +1,17 @@
 """The two functions by which NumPy takes and gives back blocks of memory, compiled."""
 
-# Its state is an array of words: how many bytes are kept, how many may be, a clock, whether new
-# blocks are to be of huge pages, from how many bytes on an array is a block, at what multiples of
-# bytes a smaller one begins; then for each kept block its address, its size (0: none) and when it
-# came. What came last serves first, as it may still be in a cache; what came first goes when room
-# is wanted. NumPy holds the interpreter's lock whenever it allocates or frees.
-#
-# The system is told that it may have the pages of a kept block that is a large one (MADV_FREE): it
-# takes them when memory runs short, and they are zero then. That costs 9 us for 40 MB in huge
-# pages, and 100 us more for the first write afterwards, of 1080; to get them anew takes 2950 (AMD
-# EPYC, Zen 4, Linux 6.18). In pages of 4 KiB it costs 2000 to 3500, and the write 2700 more. So a
-# new block that large is to have huge ones even if glibc has it from a heap, where others, freed
-# meanwhile, have left small ones: it gives them back first, and pays for its first pages what a
-# block pays that glibc asks the system for. A sum of 1e7 float32 with its gradient takes 3.5 ms in
-# place of 8.5 then.
+# The state is an array of words: bytes kept, the most bytes to keep, a clock, whether new blocks
+# get huge pages, the least bytes of a block, the alignment of smaller arrays in bytes; then for
+# each kept block its address, its size (0: none) and when it was released. The latest block is used
+# first, as it may still be in a cache; the oldest is freed when room is needed. NumPy holds the
+# interpreter's lock whenever it allocates or frees.
+# The pages of a large kept block are offered to the system (MADV_FREE): it takes them when memory
+# runs short, and they are zero then. That costs 9 us for 40 MB in huge pages, and 100 us more for
+# the first write afterwards, of 1080; allocating them again takes 2950 (AMD EPYC, Zen 4, Linux
+# 6.18). In pages of 4 KiB it costs 2000 to 3500, and the write 2700 more. So a new block that large
+# gets huge pages even if glibc takes it from a heap, where earlier blocks have left small pages:
+# those are given back first, and its first pages cost as much as those of a block that glibc gets
+# from the system. A sum of 1e7 float32 with its gradient takes 3.5 ms in place of 8.5 then.
 
 from __future__ import annotations
 

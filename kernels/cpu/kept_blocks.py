@@ -27,8 +27,8 @@ END: Final = BLOCKS + 3 * _SLOTS
 
 
 class Keeper:
-    """What keeps blocks of at least so many bytes, at most so many; it is never deleted. What is
-    smaller begins at a multiple of line_bytes, and is not kept.
+    """Keeps freed blocks of at least so many bytes, at most so many bytes in all; never deleted.
+    Smaller arrays are aligned to line_bytes, and are not kept.
 
     Units   `state`, `take` and `give` are addresses: of the words, and of C functions,
             void *take(state, size) and void give(state, block, size)

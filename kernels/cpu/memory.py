@@ -1,22 +1,20 @@
 """Memory of large arrays of the CPU: it begins at a cache line, and what was freed serves again."""
 
 # Note [Lines and blocks] NumPy's memory begins 16 bytes behind a cache line, so that every vector
-# of 64 bytes lies across two of them: layer norm over 1e6 float32 takes 213 us there, and 177 at
-# the line's beginning (AMD EPYC, Zen 4). And what is larger than glibc keeps (see Note [Freed
-# memory] in devices/cpu.py) comes from the system each time, which makes it zero first: 3 ms for
-# 40 MB, in huge pages, of which writing it is 1. Kept, x + y over 1e7 float32 takes 4.5 ms in place
-# of 7.8, gelu with its gradient 14 of 22, layer norm with its own 15 of 21.
-#
-# NumPy lets others allocate for it (NEP 49): a handler, a table of four C functions, is a context
-# variable, and an array keeps the handler that made it, for its end. So these arrays are NumPy's
-# own in all that anybody can see: they own their data, have no base, and any way of sharing them
-# works. A handler is set in a context of its own, in which np.empty is run: 70 ns, which small
-# arrays do not pay. Of the two handlers "lines" is two functions of the C library and two of
-# Python's; "blocks" is compiled (kept_blocks.py), and serves where its code is stored, or once a
-# kernel has loaded the compiler.
-#
-# A block that serves again holds what it held: `empty` is not zero. That was so before, of all that
-# glibc keeps; who makes an array writes all of it before anybody else may see it.
+# of 64 bytes crosses two of them: layer norm over 1e6 float32 takes 213 us there, and 177 at the
+# line's beginning (AMD EPYC, Zen 4). And arrays larger than glibc keeps (see Note [Freed memory] in
+# devices/cpu.py) come from the system each time, which makes them zero first: 3 ms for 40 MB, in
+# huge pages, of which writing is 1. With kept blocks, x + y over 1e7 float32 takes 4.5 ms in place
+# of 7.8, gelu with its gradient 14 in place of 22, layer norm with its own 15 in place of 21.
+# NumPy accepts other allocators (NEP 49): a handler, a table of four C functions, is a context
+# variable, and an array keeps the handler that made it, to be freed with. So these arrays are
+# ordinary NumPy arrays to everybody: they own their data, have no base, and any way of sharing them
+# works. A handler is set in a separate context, in which np.empty is run: 70 ns, which does not pay
+# for small arrays. The handler "lines" is two functions of the C library and two of Python's;
+# "blocks" is compiled (kept_blocks.py), and serves where its code is stored, or once a kernel has
+# loaded the compiler.
+# A block that serves again has its old content: `empty` is not zero. That already held for memory
+# that glibc keeps; code that makes an array writes all of it before others see it.
 
 from __future__ import annotations
 
@@ -58,7 +56,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def maker_of(shape: Sequence[int], dtype: Any) -> Maker:
-    """Return what makes arrays of a size, as `empty` does, and does not look at it any more."""
+    """Return an allocator for arrays of one size: `empty`, with the size looked at once."""
     size_bytes = math.prod(shape) * int(dtype.itemsize)
     if size_bytes < LINES_FROM:
         return np.empty
@@ -78,7 +76,8 @@ def empty_cache() -> None:
 
 
 class _State:
-    # Of blocks, once the compiler is there; and what empties their keeper.
+    # The allocator of blocks, once the compiler is there; and the function that empties their
+    # keeper.
     make: Maker | None = None
     drop: Callable[[], None] | None = None
 
@@ -95,8 +94,8 @@ def _block(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def _maker_of_blocks() -> Maker:
-    """Return what makes blocks: NumPy, until the keeper's code is stored, or something else has
-    loaded the compiler.
+    """Return the allocator of blocks: NumPy, until the keeper's code is stored, or something else
+    has loaded the compiler.
     """
     if _COMPILER not in sys.modules and not _is_stored():
         return np.empty
@@ -110,7 +109,7 @@ def _maker_of_blocks() -> Maker:
 
 @functools.cache
 def _is_stored() -> bool:
-    """Return whether the keeper needed no compiler when the first block was asked for."""
+    """Return whether the keeper needed no compiler at the first request for a block."""
     from .jit.kernel_cache import is_stored
 
     return all(is_stored("kept_block_code", name) for name in ("take", "give"))
@@ -129,7 +128,9 @@ def _load_blocks() -> Maker:
 
 
 def made_by(keeper: Keeper) -> Maker:
-    """Return what makes arrays of a keeper's blocks, or else of what it has given back."""
+    """Return an allocator of a keeper's blocks; when memory runs out it frees the kept ones and
+    tries again.
+    """
     lines = _handler_of_lines()
     assert lines is not None
     _keep_for_ever(keeper)
@@ -148,7 +149,7 @@ def made_by(keeper: Keeper) -> Maker:
 
 
 def _keeps_at_most() -> int:
-    """Return how many bytes are kept for further use: none where glibc is told to keep little."""
+    """Return how many freed bytes to keep: none where glibc is set to keep little."""
     told = os.environ.get("GLIBC_TUNABLES", "")
     if "MALLOC_TRIM_THRESHOLD_" in os.environ or "trim_threshold" in told:
         return 0
@@ -185,9 +186,9 @@ def _lines() -> Maker:
 def _handler_of_lines() -> _Handler | None:
     """Return a handler of functions that are there already, None where they may not fit.
 
-    aligned_alloc takes the alignment and the size, and what is handed to a handler's malloc first
-    is the handler's own. Python's raw allocators are C's, with such an argument in front, too,
-    unless Python was asked for others, or watches them.
+    aligned_alloc takes the alignment and the size; the first argument of a handler's malloc is the
+    handler's own pointer. Python's raw allocators are C's, with such an argument in front too,
+    unless Python was started with others, or traces them.
     """
     raw = _Functions()
     _python().PyMem_GetAllocator(_RAW_DOMAIN, ctypes.byref(raw))

@@ -7,7 +7,7 @@ import os
 from typing import Final
 
 OPTIONS: Final = ("--std=c++17",)
-"""What NVRTC is told for every text. No fast-math: it loses NaN and infinities."""
+"""NVRTC's options for every text. No fast-math: it loses NaN and infinities."""
 
 ARCHITECTURES: Final = ("sm_80", "sm_90", "sm_100")
 """For which the tests compile every text."""

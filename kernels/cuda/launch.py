@@ -1,4 +1,4 @@
-"""What a launch is, and how CuPy runs it."""
+"""Launches of kernels, and how CuPy runs them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Slot:
         self.dtype, self.shape, self.strides = like.dtype, tuple(like.shape), tuple(like.strides)
         self.ndim, self.size = like.ndim, like.size
         self.by_value = is_number(like)
-        # What an array's memory is asked for: where it begins.
+        # The part of an array's memory that matters: where it begins.
         self.data, self.ptr = self, 0 if aligned else 1
 
     def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Slot:
@@ -212,7 +212,7 @@ def text_of(*file_names: str) -> str:
 
 
 def headers_for(dtypes: Sequence[np.dtype[Any]]) -> str:
-    """Return what every text begins with that loads and stores these dtypes."""
+    """Return the first lines of every text that loads and stores these dtypes."""
     halves = [C_TYPES[dtype] for dtype in dtypes if dtype in WIDE]
     files = ["headers/memory.cuh", *["headers/half.cuh"] * bool(halves)]
     files += ["headers/bfloat16.cuh"] * ("__nv_bfloat16" in halves)

@@ -12,21 +12,19 @@ import numpy as np
 
 from .launch import ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
 
-# Note [Prepared launches]
-# Which texts a kernel launches, on which grids and with which extents, follows from the layouts of
-# its arrays, from whether they begin at multiples of 16 bytes, and from its numbers. So it is asked
-# once for each of these, with slots in the place of arrays: `launch` hands what it is given for
-# slots to whoever made them. What is kept holds no memory, and a later call fills in its arrays.
-# A library's work of which nothing else is to be known is a Call among them (product.py), and so
-# is what takes parts of its arrays (convolution.py). A kernel that looks at values is not marked by
-# `only_launches`, and runs each time. One that heeds whether repeatable results were waived is
-# asked once for each answer.
-# Of one kernel.
+# Note [Prepared launches] The texts that a kernel launches, their grids and their extents follow
+# from the layouts of its arrays, from whether they begin at multiples of 16 bytes, and from its
+# numbers. So a kernel runs once for each of these, with slots in the place of arrays: `launch`
+# records launches on slots instead of running them. The record holds no memory, and a later call
+# fills in its arrays. A library's work is a Call in the record (product.py), and so is work on
+# parts of arrays (convolution.py). A kernel that looks at values is not marked by `only_launches`,
+# and runs each time. One that depends on whether repeatable results were waived runs once for each
+# answer. The most records of one kernel.
 _MOST: Final = 256
 
 
 def only_launches(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Mark a kernel of which nothing is to be known but the launches that it makes of layouts."""
+    """Mark a kernel whose only effect is its launches, which follow from layouts alone."""
     kernel.only_launches = True  # type: ignore[attr-defined]
     return kernel
 
@@ -140,7 +138,7 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 class PreparedTable(dict[Any, Prepared]):
-    """What a kernel launches, by a key of the arrays that it is given; starts again when full."""
+    """The launches of a kernel, by a key of its arrays; starts again when full."""
 
     def __init__(self, kernel: Callable[..., None], numbers: Sequence[Any] = ()) -> None:
         self._kernel, self._numbers = kernel, numbers

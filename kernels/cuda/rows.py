@@ -18,10 +18,10 @@ from .launch import (
 )
 from .layout import Walk, element_strides, walk
 
-# Of a row, that a thread takes at least where there are so many: as many loads are under way then
-# as hide the way to memory, and joining the threads costs little beside them (`bench gpu`).
+# Elements of a row that a thread takes at least where there are so many: enough loads are under way
+# then to hide the latency of memory, and joining the threads is cheap in comparison (`bench gpu`).
 ELEMENTS: Final = 16
-# Of a row, in the registers of each of its threads.
+# The most elements of a row in the registers of each of its threads.
 _MOST_HELD: Final = 32
 # Neighbouring rows that the threads of a block read together where rows lie apart.
 _ROWS_APART: Final = 32
@@ -40,7 +40,7 @@ class Sharing(NamedTuple):
 
 def shared(length: int, pack: int = 1, *, apart: bool = False) -> Sharing:
     """Return how a row of a length is shared: some elements a thread, and more where it is long.
-    Of rows that lie apart a block has so many that few threads share each.
+    With rows that are apart in memory a block has so many that few threads share each.
     """
     most = THREADS // _ROWS_APART if apart else THREADS
     lanes = min(most, _power_of_two(-(-length // max(pack, ELEMENTS))))
@@ -54,7 +54,7 @@ def _power_of_two(least: int) -> int:
 
 def pack_of(length: int, *arrays: Any) -> int:
     """Return how many neighbours of rows a thread moves at once: 16 bytes of the first of arrays,
-    whose rows lie along the last axes, or 1 where one of them does not let it. None is no array.
+    whose rows are along the last axes, or 1 where one of them does not allow it. None is skipped.
     """
     pack: int = 16 // arrays[0].dtype.itemsize
     for array in arrays:
@@ -75,7 +75,7 @@ def _lets_pack(array: Any, length: int, steps: Sequence[int], pack: int) -> bool
 def rows_header(
     dtypes: Sequence[np.dtype[Any]], real: str, held: int, pack: int = 1, *, apart: bool = False
 ) -> str:
-    """Return what texts of rows.cuh begin with, that load and store these dtypes."""
+    """Return the first lines of texts with rows.cuh that load and store these dtypes."""
     return f"""{headers_for(dtypes)}
 typedef {real} Real;
 constexpr int HELD = {held}, PACK = {pack};

@@ -36,7 +36,7 @@ def asked_for(work: Callable[[], object]) -> set[int]:
     """Return the compute types of the products that some work asks for."""
     cublas_lt.computed_in.clear()
     work()
-    assert cublas_lt.computed_in, "no product was asked for"
+    assert cublas_lt.computed_in, "no product was computed"
     return set(cublas_lt.computed_in)
 
 

@@ -1,4 +1,4 @@
-"""What a Future promises to those who wait and to those who complete it."""
+"""The guarantees of a Future to its waiters and to the code that completes it."""
 
 from __future__ import annotations
 

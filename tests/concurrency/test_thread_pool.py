@@ -61,7 +61,7 @@ def pool(source: QueueSource) -> Iterator[ThreadPool]:
 def test_work_that_the_watcher_sees_but_once_stays_on_one_thread(
     pool: ThreadPool, source: QueueSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each work is looked at once, by itself; how often the watcher looks is the machine's affair.
+    # Each work is looked at once, separately; how often the watcher looks depends on the machine.
     monkeypatch.setattr(pool._watcher, "attend", lambda *, hurry: None)
     names: SimpleQueue[str] = SimpleQueue()
     seen = 0

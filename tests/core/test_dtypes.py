@@ -1,4 +1,4 @@
-"""What a dtype says of itself, and in which dtype two meet."""
+"""The properties of dtypes, and in which dtype two meet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import fastdist as fd
 from fastdist.core import dtypes
 
-# What torch 2.13 says of every pair; "-" where it refuses. 0d and 1d are the second operand's axes.
+# torch 2.13's result for every pair; "-" where it refuses. 0d and 1d are the second operand's axes.
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "promotion.json").read_text())
 NAMES = TABLE["names"]
 PAIRS = [(i, j) for i in range(len(NAMES)) for j in range(len(NAMES))]

@@ -1,4 +1,4 @@
-"""Generated code has a file name of its own, at which its lines are found."""
+"""Generated code has a unique file name, at which its lines are found."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Ready:
 
 
 def loader(dataset: Any, kind: int, indices: Any, **more: Any) -> Any:
-    """Return what has the attributes of a DataLoader and is none."""
+    """Return an object with the attributes of a DataLoader that is not one."""
     given = {
         "_auto_collation": kind == _DatasetKind.Map,
         "_dataset_kind": kind,

@@ -1,4 +1,4 @@
-"""What keeps a process from forking: threads that stay, not those that are about to end."""
+"""Threads that keep a process from forking: those that stay, not those that are about to end."""
 
 from __future__ import annotations
 

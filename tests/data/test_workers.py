@@ -29,7 +29,7 @@ from fastdist.random_numbers.generator import Generator
 
 
 class Squares(Dataset[int]):
-    """Squares of 0 ... count-1; some indices end the worker that is asked for them."""
+    """Squares of 0 ... count-1; reading some indices ends the worker."""
 
     def __init__(self, count: int, *, kills: int = -1, raises: int = -1, exits: int = -1) -> None:
         self.count, self.kills, self.raises, self.exits = count, kills, raises, exits
@@ -79,7 +79,7 @@ def test_batches_of_workers_lie_as_they_were_made() -> None:
 
 
 class Random(Dataset[Any]):
-    """What the generators of a worker say."""
+    """Numbers of the generators of a worker."""
 
     def __getitem__(self, index: int) -> Any:
         info = get_worker_info()
@@ -145,7 +145,7 @@ def test_persistent_workers_live_on_until_they_are_closed() -> None:
 
 
 class Pids(Dataset[int]):
-    """The number of the process that is asked."""
+    """The id of the process that reads the item."""
 
     def __getitem__(self, index: int) -> int:
         return os.getpid()
@@ -229,7 +229,7 @@ def test_batches_behind_an_exception_arrive_and_its_workers_persist() -> None:
 
 
 class Rising(IterableDataset[int]):
-    """0, 1, an error, 3, and no end but one that is told."""
+    """0, 1, an error, 3, and no end unless stopped."""
 
     def __iter__(self) -> Iterator[int]:
         self.last = -1
@@ -401,7 +401,7 @@ for epoch in range(3):
 
 
 def test_workers_of_a_process_with_no_other_threads_are_forked(tmp_path: Path) -> None:
-    # Of a script without a guard, with a function that does not pickle.
+    # A script without a guard, with a function that does not pickle.
     rows = [f"{part} True 1 True {2.0 * 1500 * 1500 + 1}" for part in ([0.0, 1.0], [2.0, 3.0])]
     assert printed(tmp_path, FORKED) == rows * 3
 

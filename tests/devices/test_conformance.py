@@ -1,4 +1,4 @@
-"""What every device keeps to: one suite for the CPU, for sim and, where there is one, for CUDA."""
+"""The rules for every device: one suite for the CPU, for sim and, where there is one, for CUDA."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_expand_agrees_with_broadcast_to(start: tuple[int, ...]) -> None:
     wanted = (2, 2, 3) if 0 not in start else (4, 0, 3)
     expanded = cpu.expand(array, wanted)
     assert np.array_equal(expanded, np.broadcast_to(array, wanted))
-    # What has no elements may be written: nothing is.
+    # An array without elements may be writable: nothing is written.
     assert expanded.flags.writeable is (expanded.size == 0)
 
 
@@ -131,7 +131,7 @@ def page_faults(program: str, **variables: str) -> int:
 def test_steps_reuse_the_memory_that_the_last_one_freed_unless_glibc_is_told_otherwise() -> None:
     told = page_faults(STEPS, MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")
     untold = page_faults(STEPS)
-    # Other C libraries have bounds of their own.
+    # Other C libraries have different bounds.
     assert platform.libc_ver()[0] != "glibc" or (untold < 4096 < told)
 
 

@@ -108,7 +108,7 @@ def test_a_pass_begins_and_ends_on_the_device(dtype: Any, monkeypatch: pytest.Mo
     loss = (x.to(dtype) * 2.0).sum()
 
     def fail(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("values came from the host, or went there")
+        raise AssertionError("values were copied from or to the host")
 
     with monkeypatch.context() as patch:
         patch.setattr(cupy, "array", fail)
@@ -170,7 +170,7 @@ def test_a_gradient_is_found_by_the_layouts_that_its_operands_have_by_then() -> 
 def test_kernels_of_a_pass_run_on_the_streams_of_their_nodes(
     index: int, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of y = x * w on a side stream, both products of the backward pass run there; the gradients
+    """For y = x * w on a side stream, both products of the backward pass run there; the gradients
     of w, which come from two streams, are added on the stream that is current at backward().
     """
     seen, run_text = list[tuple[str, Any]](), cupy.run_text

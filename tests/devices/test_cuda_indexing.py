@@ -182,7 +182,7 @@ def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
         changed[index] = value
         (changed * on(X.round())).sum().backward()
         if name in ("two axes apart", "a matrix of rows"):
-            return [x.grad, y.grad]  # which value stays is told by no gradient
+            return [x.grad, y.grad]  # no gradient shows which value stays
         return [x.grad, y.grad, value.grad]
 
     both(compute)
@@ -290,7 +290,7 @@ def test_nan_of_either_sign_is_the_largest() -> None:
     both(compute)
 
 
-# What each makes of places of which some are outside: nothing is written there, and NaN read.
+# Results for places of which some are outside: nothing is written there, and NaN read.
 OUTSIDE: dict[str, tuple[Callable[..., Any], list[float]]] = {
     "index_fill": (lambda x, i: x.index_fill(0, i, 9.0), [9, 1, 9]),
     "index_copy": (lambda x, i: x.index_copy(0, i, x + 4), [4, 1, 2]),

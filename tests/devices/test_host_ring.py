@@ -1,4 +1,4 @@
-"""Memory that copies go through is bounded, comes back by itself, and not before it may."""
+"""Memory for copies is bounded, and comes back automatically, but not before it may."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def names_in(t: ModuleType) -> dict[str, Any]:
-    """Return what the texts speak of, made by a library."""
+    """Return the names that the texts use, made by a library."""
 
     def of(values: Any) -> Any:
         return t.tensor(values, requires_grad=True)

@@ -1,4 +1,4 @@
-"""What tests of the short paths through ops share."""
+"""Helpers of tests of the short paths through ops."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_a_vjp_or_jvp_of_what_nobody_gives_is_refused() -> None:
         op.vjp("input")(lambda grad: grad)
     with pytest.raises(DeclarationError, match=r"the jvp: the name .* is 'input_tangent'"):
         op.jvp(lambda input_tangent: input_tangent)
-    # Only a vjp by several inputs is given which of them are wanted.
+    # Only a vjp by several inputs gets `wanted`.
     with pytest.raises(DeclarationError, match=r"the vjp by input: the name .* is 'wanted'"):
         op.vjp("input")(lambda g, wanted: g)
     op.vjp("input", "other")(lambda g, wanted: (g, g))

@@ -1,4 +1,4 @@
-"""What is computed of float8 tensors, and what is refused."""
+"""Computations with float8 tensors, and refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that no short path takes: their operands, and ops that have a general path of their own."""
+"""Calls without a short path: their operands, and ops with another general path."""
 
 from __future__ import annotations
 

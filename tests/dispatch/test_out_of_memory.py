@@ -1,4 +1,4 @@
-"""What the machine has no memory for: a RuntimeError as in PyTorch, and a MemoryError."""
+"""Calls that run out of memory: the error is a RuntimeError, as in PyTorch, and a MemoryError."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def indices() -> Any:
     return fd.empty(0, dtype=fd.int64)
 
 
-# Of four elements four are made. By element, along an axis, in order:
+# Four elements become four. By element, along an axis, in order:
 APART: dict[str, Call] = {
     "round": lambda x, out: fd.round(x, decimals=1, out=out),
     "clamp": lambda x, out: fd.clamp(x, 0, 1, out=out),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# Name -> (a distribution, values at which log_prob is asked for, and cdf where there is one).
+# Name -> (a distribution, arguments of log_prob, and of cdf where there is one).
 FAMILIES: dict[str, tuple[str, Any]] = {
     "Bernoulli": ("d.Bernoulli(t([0.2, 0.7]))", [[0, 1], [1, 0]]),
     "Bernoulli of logits": ("d.Bernoulli(logits=t([-3.0, 40.0]))", [[0, 1], [1, 0]]),

@@ -1,4 +1,4 @@
-"""What all distributions share: checks of arguments and values, expansion, divergences."""
+"""The common parts of distributions: checks of arguments and values, expansion, divergences."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def family(text: str, dtype: Any, leaves: list[Any] | None = None) -> Any:
 
 
 def faults(text: str, dtype: Any, count: int) -> list[str]:
-    """Return what is wrong with samples of a distribution."""
+    """Return the faults of a distribution's samples."""
     fastdist.manual_seed(7)
     plain, leaves = family(text, dtype), list[Any]()
     kinds: dict[str, tuple[Any, Callable[[Any], Any]]] = {"sample": (plain, plain.sample)}
@@ -249,5 +249,5 @@ def test_the_cdf_as_a_transform_never_reaches_0_or_1() -> None:
         assert bool(((y > 0) & (y < 1)).all())
         ends = fastdist.tensor([0.0, 5e-324, 0.3, 1.0, 1.0], dtype=fastdist.float64)
         assert bool(transform.inv(ends).isfinite().all())
-        # The lower tail keeps its digits, which 1 + erf has not.
+        # The lower tail keeps its digits, which 1 + erf would lose.
         fastdist.testing.assert_close(transform.inv(y)[1:3], x[1:3], rtol=1e-9, atol=1e-12)

@@ -19,7 +19,7 @@ TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
 PAIRS = [(name, what) for name, row in TORCH["families"].items() for what in row]
 # A quantile that PyTorch and we find in a sum of other roundings.
 TOLERANCE = 1e-7
-# What PyTorch rounds to 0, for log odds of 40.
+# Exact values where PyTorch rounds to 0, for log odds of 40.
 EXACT = {("Bernoulli of logits", "stddev"): (1, math.exp(-20))}
 
 
@@ -78,7 +78,7 @@ def test_divergences_are_those_of_pytorch(pair: str) -> None:
 
 
 COUNT = 20_000
-# Of families without a mean, or without a formula for it: a function of samples, and its mean.
+# For families without a mean, or without a formula for it: a function of samples, and its mean.
 STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "Categorical": (lambda x: x.double(), [3 / 2, 3 / 2]),
     "Categorical of logits": (lambda x: (x == 2).double(), 0.99982),
@@ -157,5 +157,5 @@ def test_gradients_reach_the_parameters_through_samples(name: str) -> None:
             )
 
 
-# cdf is not differentiable by what samples move with, or samples are no quantiles.
+# cdf is not differentiable by the parameters of samples, or samples are not quantiles.
 NO_SLOPE = {"Chi2", "Gamma", "InverseGamma"}

@@ -37,7 +37,7 @@ class _Stop:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if self._before is not None:
-            # Who looked before, for the lines that a test runs, goes on to see them.
+            # An earlier tracer, for the lines that a test runs, goes on to see them.
             look = self._before(frame, event, None)
             if look is not None:
                 look(frame, "line", None)

@@ -210,7 +210,7 @@ ONE_AT_A_TIME = frozenset({"anomaly_mode", "default_dtype", "forward_mode"})
 
 
 def state() -> dict[str, Any]:
-    """Return what belongs to this thread and process, and must be as before after any end."""
+    """Return the state of this thread and process, which must be as before after any end."""
     return {
         "grad": fd.is_grad_enabled(),
         "inference": fd.is_inference_mode_enabled(),

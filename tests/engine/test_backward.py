@@ -1,4 +1,4 @@
-"""What a pass does and refuses, in both loops."""
+"""The work and the refusals of a pass, in both loops."""
 
 from __future__ import annotations
 

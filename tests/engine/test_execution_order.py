@@ -1,4 +1,4 @@
-"""The order of a pass, as it is told inside of it."""
+"""The order of a pass, as seen from inside of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass knows of its graph, and how it ends."""
+"""The graph of a pass, and how the pass ends."""
 
 from __future__ import annotations
 

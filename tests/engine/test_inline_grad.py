@@ -78,7 +78,7 @@ def test_random_graphs_have_the_same_gradients_in_both_loops(
 
 def test_a_pass_with_inputs_on_the_cpu_needs_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("the engine was asked")
+        raise AssertionError("the engine was called")
 
     monkeypatch.setattr("fastdist.engine.engine.Engine.execute", fail)
     x = fd.tensor([1.0, 2.0], requires_grad=True)

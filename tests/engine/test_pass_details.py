@@ -83,7 +83,7 @@ def test_the_execution_order_of_several_roots_is_by_age_however_often_it_is_aske
 
 
 class Task:
-    """What a queue asks of a pass."""
+    """The part of a pass that a queue uses."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth

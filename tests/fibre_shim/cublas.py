@@ -1,4 +1,4 @@
-"""What fastdist asks CuPy's cuBLAS, beside what lapack.py answers."""
+"""fastdist's calls of CuPy's cuBLAS, other than those in lapack.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What fastdist calls of cuBLASLt, answered by NumPy behind C's own calling convention.
+"""fastdist's calls of cuBLASLt, answered by NumPy behind C's calling convention.
 
-Matrices go down columns, objects are opaque, and what the library reads or writes it is told by
-address. As there, a bias is for float32 and the half types alone, and sums of half types may stay
-in float32.
+Matrices are stored by columns, objects are opaque, and the library gets the memory that it reads or
+writes by address. As in the real one, a bias is for float32 and the half types alone, and sums of
+half types may stay in float32.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ALGORITHM = 0x5EED
 
 _objects: dict[int, dict[Any, Any]] = {}
 _handles = itertools.count(0xC0DE00, 16)
-# What was asked of it, by name; the compute types of products, and whether they have a bias.
+# The calls, by name; the compute types of products, and whether they have a bias.
 calls: list[str] = []
 computed_in: list[int] = []
 biased: list[bool] = []
-# What the heuristic, or the product, answers instead of doing it, where that is not 0.
+# Statuses that the heuristic, or the product, returns instead of working, where not 0.
 refusals = {"heuristic": 0, "matmul": 0}
 
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
@@ -106,7 +106,7 @@ def _heuristic(
 
 
 def _operand(start: int, layout: dict[Any, Any], way: int) -> Any:
-    """Return a view of matrices, and their transposes if they are to be turned."""
+    """Return a view of matrices, with their transposes as `way` says."""
     dtype = _dtype(layout["kind"])
     steps = layout.get(6, 0), 1, layout["lead"]
     shape = layout.get(5, 1), layout["rows"], layout["columns"]

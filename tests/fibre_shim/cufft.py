@@ -18,7 +18,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 
 def transforms(made: Any) -> SimpleNamespace:
-    """Return what `cupy.fft` has, for arrays of a class."""
+    """Return the functions of `cupy.fft`, for arrays of a class."""
 
     def of_axes(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(a: Any, s: None = None, axes: Sequence[int] = (), norm: str = "") -> Any:

@@ -1,8 +1,8 @@
-"""What fastdist uses of CuPy, on the CPU: NumPy's memory, and kernels run by fibres at once.
+"""The part of CuPy that fastdist uses, on the CPU: NumPy's memory, and fibres as kernels, at once.
 
-So the Python between the backend and the kernels is tested on machines without a GPU. Nothing but
-copies of pinned memory, and of memory that processes share (ipc.py), is late here (streams.py): the
-order of streams is the business of sim, and of the tests marked gpu.
+So the Python between the backend and the kernels is tested on machines without a GPU. Only copies
+of pinned memory, and of memory that processes share (ipc.py), are late here (streams.py): sim, and
+the tests marked gpu, check the order of streams.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OutOfMemoryError(MemoryError):
     pass
 
 
-# What a query of each event and stream answers, a cudaError_t.
+# The cudaError_t that a query of each event and stream returns.
 status = [0]
 
 
@@ -158,7 +158,7 @@ def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[in
 
 
 def _type_string(dtype: np.dtype) -> str:
-    """Return what the array interface calls a dtype; of float8 types it knows the size alone."""
+    """Return the array interface's name of a dtype; it gives only the size of float8 types."""
     return f"|V{dtype.itemsize}" if dtype.name.startswith("float8") else dtype.str
 
 
@@ -268,7 +268,7 @@ class ndarray(Operators):
         return made
 
     def view(self, dtype: Any) -> ndarray:
-        assert self.flags.c_contiguous, "CuPy cuts no axes anew of what has gaps"
+        assert self.flags.c_contiguous, "CuPy does not split axes with gaps"
         return self._view(self.host.view(dtype))
 
     def transpose(self, axes: Sequence[int]) -> ndarray:
@@ -415,7 +415,7 @@ def _argument(arg: Any) -> Any:
 
 
 class MemoryPool:
-    """The default pool, or one of its own, whose memory is there as long as it is."""
+    """The default pool, or a private one, whose memory exists as long as the pool."""
 
     def __init__(self) -> None:
         self.limits: dict[int, float] = {}
@@ -436,7 +436,7 @@ class MemoryPool:
         pass
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        # As CuPy has it, 0 of either is no limit.
+        # As in CuPy, 0 of either removes the limit.
         self.limits[state.device] = (size or 0) / (1 << 40) or fraction or 0
 
 
@@ -447,7 +447,7 @@ def get_default_memory_pool() -> MemoryPool:
     return _default_pool
 
 
-# What products are computed in, by dtype.
+# The dtypes in which products are computed, by dtype.
 compute_types: dict[Any, int] = {}
 _core = SimpleNamespace(
     set_compute_type=lambda dtype, kind: compute_types.update({dtype: kind}),
@@ -459,7 +459,7 @@ def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
     allocator[0] = allocate
 
 
-# What a profiler was told.
+# The calls that a profiler got.
 profiler: list[str] = []
 cuda = SimpleNamespace(
     device=SimpleNamespace(get_cublas_handle=lambda: 0x88, get_cusolver_handle=lambda: 0x99),

@@ -34,7 +34,7 @@ _ALONE: Final = ("-shared", "-nostdlib", "-fno-use-linker-plugin")
 # Kept between runs and shared by checkouts; a text's name there is the hash of all that goes into
 # its binary.
 _CACHE: Final = Path(tempfile.gettempdir()) / f"fastdist-fibres-{os.getuid()}"
-# What fibres.cpp fills shared memory with.
+# The pattern with which fibres.cpp fills shared memory.
 _PATTERN: Final = np.uint64(0x7FF4DEAD7FA4DEAD)
 
 # The fibres of a text live in its globals, and ctypes lets other threads run: one launch at a time.
@@ -73,7 +73,7 @@ def run_text(
     geometry = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
     with _running:
         fences = Fences(args)
-        # What the pointers point to must outlive the call.
+        # The targets of the pointers must outlive the call.
         kept = [_by_value(arg, fences) for arg in args]
         pointers = (ctypes.c_void_p * len(kept))(*(each.ctypes.data for each in kept))
         error = _function(source, name)(
@@ -97,7 +97,7 @@ def _by_value(arg: Any, fences: Fences) -> np.ndarray[Any, Any]:
         return arg.fields
     if isinstance(arg, np.ndarray):
         return np.array(fences.address_of(arg), np.uint64)
-    assert isinstance(arg, np.generic), f"{arg!r} is no array and no NumPy scalar"
+    assert isinstance(arg, np.generic), f"{arg!r} is neither an array nor a NumPy scalar"
     return np.array(arg)
 
 
@@ -134,7 +134,7 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
     target = _CACHE / f"{key}{suffix}"
     if target.exists():
         return target
-    # Private: what lies there is code that runs in the name of this user.
+    # Private: its files are code that runs in the name of this user.
     _CACHE.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
         made = Path(folder) / target.name

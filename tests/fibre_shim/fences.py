@@ -1,10 +1,10 @@
-"""Memory of a launch between fences: what a kernel writes beside its arrays is seen.
+"""Memory of a launch between fences: a kernel's writes outside its arrays are detected.
 
-What it reads there is rubbish.
+Reads there give rubbish.
 
-A launch works on copies of the memory that its arrays span; of what it changed the bytes go back.
-So a view is fenced, too, in the midst of the memory that it is a part of. Memory that a kernel
-finds by addresses in other memory has no fences.
+A launch works on copies of the memory that its arrays span; changed bytes are copied back. So a
+view is fenced, too, in the middle of the memory that it is a part of. Memory that a kernel finds by
+addresses in other memory has no fences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 _WIDTH: Final = 256
-# As a float -1e34, as a double -1e268: it shows in sums, and is no index.
+# As a float -1e34, as a double -1e268: it shows in sums, and is an invalid index.
 _RUBBISH: Final = 0xF7
 # Kernels ask how their arrays are aligned.
 _ALIGNMENT: Final = 64
@@ -58,7 +58,7 @@ class Fences:
         return begin
 
     def take_down(self) -> str | None:
-        """Give back what was changed; return what was written beside the arrays, if anything."""
+        """Copy the changes back; return a description of writes outside the arrays, if any."""
         found = None
         for span in self._spans:
             inside = span.inside

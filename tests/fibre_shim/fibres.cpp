@@ -106,7 +106,7 @@ void resume(Fibre& fibre) {
     setcontext(&context);
 }
 
-// A barrier opens when everyone whom it names waits at the same line.
+// A barrier opens when all fibres that it names wait at the same line.
 bool open_block() {
     for (Fibre& fibre : all)
         if (fibre.done || fibre.mask || fibre.line != all[0].line) return false;

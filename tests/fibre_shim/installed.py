@@ -20,7 +20,7 @@ from fastdist.kernels.cuda.pointwise import pointwise
 from tests.fibre_shim import cublas, cublas_lt, cupy, lapack, nccl, streams
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
-# What of it multiplies stands in a file of its own.
+# Products are in a separate file.
 _LIBRARIES.cublas = SimpleNamespace(**vars(cublas), **lapack.cublas)
 _LIBRARIES.cusolver = lapack.cusolver
 _AVAILABLE: Any = ModuleType("cupyx.cusolver")
@@ -101,7 +101,7 @@ def _calls(monkeypatch: pytest.MonkeyPatch, *places: tuple[object, str]) -> list
 
 
 def forget_cupy() -> None:
-    """Let the next use import CuPy, and compile, anew."""
+    """Make the next use import CuPy, and compile, again."""
     library.cupy.cache_clear()
     launch.kernel_of.cache_clear()
     pointwise.table_of.cache_clear()

@@ -1,9 +1,9 @@
 """cuSOLVER's and cuBLAS's functions of matrices, answered by LAPACK and BLAS of the CPU.
 
-Parameters have the names and places that CuPy gives them. As there, matrices go down columns,
-pivots count from 1, and of what has a size of its own to work in, that is asked first. What is
-read and written must lie in memory of the pool: a wrong leading dimension does not pass. What is
-worked in, and what the libraries leave undefined, is NaN afterwards.
+Parameters have CuPy's names and places. As in the real ones, matrices are stored by columns, pivots
+count from 1, and functions with a work area are queried for its size first. Inputs and outputs must
+be in memory of the pool: a wrong leading dimension does not pass. Work areas, and values that the
+libraries leave undefined, are NaN afterwards.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Functions:
         self.dtype, self.real = dtype, np.dtype(dtype.char.lower())
 
     def _worked(self, work: int, lwork: int, needed: int) -> None:
-        assert lwork >= needed, "as much room as was asked"
+        assert lwork >= needed, "the buffer must have the queried size"
         _at(work, (lwork,), self.dtype)[...] = np.nan
 
     def _infos(self, start: int, count: int = 1) -> np.ndarray:
@@ -191,7 +191,7 @@ class _Functions:
         queue(lambda: np.copyto(infos, [_spectrum(a, w, uplo, jobz) for a, w in each]))
 
     def gesvd_bufferSize(self, handle: int, m: int, n: int) -> int:
-        assert handle == SOLVER_HANDLE and m >= n, "gesvd takes no fewer rows than columns"
+        assert handle == SOLVER_HANDLE and m >= n, "gesvd needs at least as many rows as columns"
         return 5 * m
 
     def gesvd(
@@ -383,7 +383,7 @@ def _xgeev(
         handle, params, jobvl, jobvr, n, dataTypeA, A, lda, dataTypeW, W, dataTypeVL, VL, ldvl,
         dataTypeVR, VR, ldvr, computeType,
     )  # fmt: skip
-    assert (sizeOnDevice, sizeOnHost) == sizes, "as much room as was asked"
+    assert (sizeOnDevice, sizeOnHost) == sizes, "the buffer must have the queried size"
     a, values = _matrix(A, n, n, lda, DATA_TYPES[dataTypeA]), _at(W, (n,), DATA_TYPES[dataTypeW])
     right = _matrix(VR, n, n, ldvr, DATA_TYPES[dataTypeVR])
     told, work = _at(info, (1,), np.int32), _at(bufferOnDevice, (sizeOnDevice,), np.uint8)
@@ -391,7 +391,7 @@ def _xgeev(
 
     def decompose() -> None:
         assert np.isfinite(a).all(), "a method that goes on until it is done"
-        # Of real matrices LAPACK gives pairs of vectors as cuSOLVER does.
+        # For real matrices LAPACK gives pairs of vectors as cuSOLVER does.
         *found, _, vectors, failed = _of("geev", a)(np.asfortranarray(a), compute_vl=0)
         np.copyto(values, found[0] if len(found) == 1 else found[0] + 1j * found[1])
         np.copyto(right, vectors if jobvr else np.nan)
@@ -403,7 +403,7 @@ def _xgeev(
     queue(decompose)
 
 
-# What was made of parameters and is not destroyed yet, by kind.
+# Parameter objects that exist, by kind.
 PARAMETERS: dict[str, int] = {}
 
 

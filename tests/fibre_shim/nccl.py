@@ -1,11 +1,11 @@
 """CuPy's bindings of NCCL, for members that are threads of one process.
 
 They are as strict as those of CuPy 14: arguments have the types of its declarations, numbers are
-those that NCCL knows, and calls on a communicator that has ended are invalid. Members of one GPU
-are refused, and `destroy` returns when all members have come to it, as NCCL documents.
+those that NCCL knows, and calls on a communicator that has ended are invalid. Two members on one
+GPU are refused, and `destroy` returns when all members have called it, as NCCL documents.
 
-Each communicator has a thread of its own that does what a stream was given, when all members have
-come: until then later work of that stream waits, and an event behind it is not passed.
+Each communicator has a thread that does the work of a stream when all members have queued it: until
+then later work of that stream waits, and an event behind it is not passed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPS: list[Callable[..., Any]] = [np.add, np.multiply, np.maximum, np.minimum, n
 _AVG = 4
 _PATIENCE_S = 20.0
 _numbers = itertools.count(1)
-# What tests count: (name, rank) of each call that communicators were given.
+# For tests: (name, rank) of each call of communicators.
 calls: list[tuple[str, int]] = []
 
 
@@ -181,7 +181,7 @@ class NcclCommunicator:
         if self.error:
             raise NcclError(self.error)
 
-    # What a stream is given.
+    # Work queued on a stream.
 
     def _launch(self, handle: int, works: list[Callable[[], None]]) -> None:
         assert streams.state.device == self.device, "a stream of another device"

@@ -1,4 +1,4 @@
-"""What CuPy's own kernels compute of arrays, answered by NumPy's functions of the same names."""
+"""CuPy's own kernels on arrays, answered by NumPy's functions of the same names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def computed(
         with np.errstate(all="ignore"):
             return np.asarray(function(*map(_on_host, args), **named))
 
-    # What it is like is told by what is in memory now, whatever that is.
+    # The result's shape and dtype follow from the current memory, whatever its values.
     like = compute()
     array = made(like.shape, like.dtype)
     queue(lambda: np.copyto(array.host, compute()))

@@ -64,7 +64,7 @@ class Device:
 
 class Event:
     _made = 0
-    # Of an event that was opened by its handle there is no more.
+    # An event that was opened by its handle has no more than these.
     graph: Capture | None = None
     # Work of other threads (nccl.py) that the stream had not done when this was recorded.
     pending: Sequence[threading.Event] = ()
@@ -114,7 +114,7 @@ def is_pending(handle: int) -> bool:
     return event is not None and any(not one.is_set() for one in event.pending)
 
 
-# Of an event that processes share: how often it was recorded, and what its GPU has passed of that.
+# An event that processes share: how often it was recorded, and how many its GPU has passed.
 _COUNTS_BYTES = 16
 _events: dict[int, Shared] = {}
 
@@ -148,7 +148,7 @@ def _wait_for_others(event: Event) -> None:
 
 
 class Capture(list[Callable[[], object]]):
-    """Work that is captured, of a stream and of those that waited for its events."""
+    """Captured work of a stream and of the streams that waited for its events."""
 
     def __init__(self, origin: Stream) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class Stream:
         self._pending: dict[int, list[threading.Event]] = {}
 
     def unfinished(self) -> list[threading.Event]:
-        """Return what other threads have still to do before later work of this stream."""
+        """Return the works of other threads that precede later work of this stream."""
         pending = self._pending.get(state.device, [])
         if pending:
             pending = self._pending[state.device] = [one for one in pending if not one.is_set()]
@@ -306,7 +306,7 @@ def late(work: Callable[[], object], stream: Stream) -> None:
         stream.captured.add(work, stream)
 
 
-# Taken again by who frees, in a copy's end, what makes another look at the pool.
+# Reentrant, because a free at the end of a copy may look at the pool again.
 _arriving = threading.RLock()
 
 

@@ -19,7 +19,7 @@ def meet(
     mine: Callable[[], object],
     others: Callable[[], object],
 ) -> list[object]:
-    """Return what both return where the other thread comes when mine makes an Extra."""
+    """Return both results where the other thread runs while mine makes an Extra."""
     returned: list[object] = []
     other, make = threading.Thread(target=lambda: returned.append(others())), accumulate_grad.Extra
 

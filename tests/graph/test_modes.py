@@ -54,7 +54,7 @@ def test_a_switch_used_as_a_decorator_speaks_of_the_function_alone() -> None:
 def test_ctrl_c_on_the_way_into_a_mode_leaves_the_one_before() -> None:
     for place in each_ctrl_c(lambda: fd.no_grad().__enter__):
         assert fd.is_grad_enabled(), f"place {place}"
-    set_grad_mode(True)  # the last of them was not struck
+    set_grad_mode(True)  # the last place was not interrupted
     assert modes.grad_off == 0
 
 

@@ -1,4 +1,4 @@
-"""The claim: who watches recordings hears of all that begin and end, whoever else comes or goes."""
+"""The claim: each watcher sees all recordings that begin and end, whoever else comes or goes."""
 
 from __future__ import annotations
 

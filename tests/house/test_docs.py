@@ -22,9 +22,13 @@ from tests.launch import forked_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("[CS]*.md"))]
+GUIDES = DOCS / "guides"  # tests/house/test_guides.py runs their programs
+PAGES = [
+    *(ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(GUIDES.glob("*.md"))),
+    *sorted(ROOT.glob("[CS]*.md")),
+]
 # Those for users of fastdist; the others are for its developers, and for operators.
-USERS = [page for page in PAGES if page.parent == DOCS or page.name == "README.md"]
+USERS = [page for page in PAGES if page.parent in (DOCS, GUIDES) or page.name == "README.md"]
 # Blocks in other languages are commands and outputs, which these tests name.
 RUN, SHOWN = ("python", "py", "pycon"), ("sh", "console", "dockerfile", "")
 
@@ -54,7 +58,7 @@ def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_sessions_at_the_prompt_answer_as_shown() -> None:
-    pages = [page for page in PAGES if blocks(page, "pycon")]
+    pages = [page for page in PAGES if blocks(page, "pycon") and page.parent != GUIDES]
     assert pages == [DOCS / "pytorch.md"]
     for page in pages:
         text = "\n".join(blocks(page, "pycon"))
@@ -128,7 +132,7 @@ def test_programs_of_data_parallel_training_print_what_is_shown(tmp_path: Path) 
 
 
 def test_every_block_is_run_or_a_command() -> None:
-    pages = [page for page in PAGES if page.name != "CONTRIBUTING.md"]
+    pages = [page for page in PAGES if page.name != "CONTRIBUTING.md" and page.parent != GUIDES]
     run_here = {
         *("README.md", "distributed.md", "failures.md", "checkpoints.md", "pytorch.md"),
         "data-parallel.md",

@@ -273,6 +273,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "list is not a Module subclass",
     ),
+    "a class of layers": (
+        lambda: nn.Sequential(nn.ReLU),
+        TypeError,
+        r"ReLU is not a Module subclass: write ReLU\(\)",
+    ),
     "a name that is not there": (lambda: fd.relux, AttributeError, "nearest in fastdist: relu"),
 }
 

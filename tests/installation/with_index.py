@@ -20,7 +20,7 @@ _UNWANTED = ("nvidia", "triton", "cuda")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try each installer in an environment of its own."""
+    """Try each installer in a new environment."""
     python = arguments[0] if arguments else sys.executable
     with tempfile.TemporaryDirectory(prefix="with space ") as folder:
         for installer in ("pip", "uv", "as-torch pip", "as-torch uv"):

@@ -1,4 +1,4 @@
-"""The claim that a thread's place in Python is told, the innermost function first."""
+"""The claim that a thread's place in Python is reported, the innermost function first."""
 
 from __future__ import annotations
 

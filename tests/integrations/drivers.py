@@ -94,7 +94,7 @@ def call_others() -> tuple[str, list[int]]:
 
 
 def pids_by_name(client: Any) -> dict[str, list[int]]:
-    """Return what each worker that a plugin has joined answers; others, and lost ones, do not."""
+    """Return the answers of workers that a plugin has joined; others, and lost ones, give none."""
     found = {}
     for address in client.nthreads():
         with suppress(Exception):

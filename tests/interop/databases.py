@@ -1,4 +1,4 @@
-"""What PyTorch's own databases of ops, modules and optimisers hold, said in fastdist's words."""
+"""PyTorch's own databases of ops, modules and optimisers, translated to fastdist."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Translation:
 
 
 def function(torch: Any, info: Any) -> Any:
-    """Return what an OpInfo of theirs calls, as we have it, or None."""
+    """Return our counterpart of the function of an OpInfo, or None."""
     ours = word(torch, info.op)
     return _found(info.name) if ours is None or ours is info.op else ours
 
@@ -86,12 +86,12 @@ def word(torch: Any, given: Any) -> Any:
 
 
 def _called(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call op: what theirs does under a seed of its own, with machinery that we have not."""
+    """Call op: theirs does it under a separate seed, with machinery that we do not have."""
     return op(*args, **kwargs)
 
 
 def _named(torch: Any, given: Any) -> Any:
-    """Return what has the name of a function, class or module of theirs."""
+    """Return our object with the name of a function, class or module of theirs."""
     name = getattr(given, "__qualname__", None) or getattr(given, "__name__", "")
     module = getattr(given, "__module__", None) or ""
     if module.startswith("torch.testing"):

@@ -23,7 +23,7 @@ class Side:
         self.numbers = np.random.default_rng(7)
 
     def outputs(self, **instead: Any) -> list[Any]:
-        """Return what the op gives, with others in the place of some of its tensors."""
+        """Return the op's results, with replacements for some of its tensors."""
         places = {id(x): new for x, new in zip(instead.get("old", ()), instead.get("new", ()))}
         args, kwargs = _replaced(self.args, places), _replaced(self.kwargs, places)
         return tensors(self.after(self.call(*args, **kwargs)))
@@ -36,7 +36,7 @@ class Side:
         return self.library.from_numpy(np.asarray(drawn)).to(like.dtype)
 
     def gradients(self, ys: Sequence[Any], xs: Sequence[Any], gs: Sequence[Any], **how: Any) -> Any:
-        """Return what autograd.grad does, with None for what does not matter."""
+        """Return the result of autograd.grad, with None for inputs that do not matter."""
         return list(self.library.autograd.grad(ys, xs, gs, allow_unused=True, **how))
 
 
@@ -65,7 +65,7 @@ def _replaced(tree: Any, places: dict[int, Any]) -> Any:
     return places.get(id(tree), tree)
 
 
-# ---- What is asked of both ----------------------------------------------------------------------
+# ---- Checks of both -----------------------------------------------------------------------------
 
 
 def first(side: Side, **how: Any) -> tuple[Found, list[Any], list[Any]]:

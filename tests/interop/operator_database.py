@@ -183,7 +183,7 @@ def _enclosed(value: Any, made: dict[Any, Any]) -> Any:
 
 
 def our_function(theirs: Any) -> Any:
-    """Return what has the name of a function of theirs here, or None."""
+    """Return our function with the name of one of theirs, or None."""
     name = getattr(theirs, "__name__", "")
     for room, ours in _OUR_ROOMS.items():
         short = re.sub("^(fft|linalg|special)_", "", name)
@@ -201,7 +201,7 @@ def looked_up(name: str) -> Any:
 
 
 def ours_of(op: Any) -> Any:
-    """Return what does here what an entry of the database does, or None."""
+    """Return our counterpart of an entry of the database, or None."""
     if isinstance(op.op, types.FunctionType) and op.op.__module__.startswith("torch.testing"):
         return with_our_names(op.op)
     found = looked_up(op.name) or our_function(op.op)
@@ -264,7 +264,7 @@ def _numbers_differ(theirs: Any, ours: Any) -> str | None:
         size = np.abs(one[np.isfinite(one)]).max(initial=0.0)
         with np.errstate(all="ignore"):
             same = np.isclose(other, one, rtol=near, atol=near * min(size, 1e6), equal_nan=True)
-        # Of what is no number in part, C++ and NumPy give different parts.
+        # For numbers with a NaN or infinite part, C++ and NumPy give different parts.
         same |= ~np.isfinite(one) & ~np.isfinite(other) & (one.dtype.kind == "c")
     else:
         same = one == other

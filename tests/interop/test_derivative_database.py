@@ -19,7 +19,7 @@ from tests.interop.derivative_checks import CHECKS, difference, sides
 
 pytestmark = pytest.mark.interop("torch", "expecttest")
 
-# Of some 430 ops that have derivatives, every STEP-th is taken in each dtype, with SAMPLES of its
+# Every STEP-th of some 430 ops with derivatives is taken in each dtype, with SAMPLES of its
 # samples.
 STEP, SAMPLES, PARTS = 6, 2, 24
 DTYPES = ("float64", "complex128")

@@ -108,7 +108,7 @@ class Sides:
 
 
 def _modules(torch: Any, given: Any, translation: Translation) -> Any:
-    """Return arguments of a constructor as we have them; layers among them are made anew."""
+    """Return our counterparts of a constructor's arguments; layers among them are made again."""
     if isinstance(given, torch.nn.TransformerEncoderLayer | torch.nn.TransformerDecoderLayer):
         return word(torch, type(given))(
             given.self_attn.embed_dim,

@@ -1,4 +1,4 @@
-"""PyTorch's names of Nodes, beside the table that ours are held against."""
+"""PyTorch's names of Nodes, against the table that ours are compared with."""
 
 from __future__ import annotations
 

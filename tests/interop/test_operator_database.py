@@ -1,8 +1,8 @@
-"""What PyTorch's own database of operators samples, fastdist computes, refuses and writes alike.
+"""fastdist computes, refuses and writes the samples of PyTorch's own database of operators alike.
 
 A few samples of each operator, and all its mistakes; in three dtypes and, by turns, two more of the
-twelve. `--slow` tries all of these. What differs for a reason stands in EXPLAINED, with the reason;
-any other difference fails.
+twelve. `--slow` tries all of these. EXPLAINED lists the intended differences, with reasons; any
+other difference fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 pytestmark = [pytest.mark.interop("torch", "expecttest"), pytest.mark.timeout(600)]
 
 PARTS = 48
-# By chance: only shapes and dtypes can agree. What is empty has whatever lay there.
+# Random: only shapes and dtypes can agree. Empty tensors have arbitrary content.
 RANDOM = re.compile(
     r"bernoulli|multinomial|normal|rand|poisson|binomial|empty|new_empty|dropout|rrelu|"
     r"cauchy|exponential|geometric|uniform|fractional_max_pool|gumbel|_lowrank|multi_head_attention|scaled_dot_product_attention"
@@ -193,7 +193,7 @@ def of_out(op: Any, ours: Any, taken: Any, result: Any, by_chance: bool) -> Iter
         given, our_given = taken.theirs(), taken.ours()
         theirs = tried(op.op, given[0], *given[1], **given[2], out=there)
         found = tried(ours, our_given[0], *our_given[1], **our_given[2], out=here)
-        # What was computed in a lesser dtype has the digits of that.
+        # Results that were computed in a smaller dtype have only its digits.
         computed = [
             [one.to(part.dtype) for one, part in zip(leaves(there), parts, strict=True)],
             [one.to(DTYPES[part.dtype]) for one, part in zip(leaves(here), parts, strict=True)],

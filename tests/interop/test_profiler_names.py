@@ -1,4 +1,4 @@
-"""What PyTorch's profiler takes and tells, beside what ours does."""
+"""The arguments and events of PyTorch's profiler, against those of ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import fastdist.autograd.profiler
 import fastdist.profiler
 from fastdist.namespace.catalogue import OPS
 
-# What is built by PyTorch's recorder alone, or says which of its recorders made an event.
+# Fields of PyTorch's recorder alone, or of which of its recorders made an event.
 OF_THE_RECORDER = {
     *("activity_type", "append_cpu_child", "append_kernel", "concrete_inputs", "event_metadata"),
     *("external_id", "flow_start", "flow_type", "input_dtypes", "kwinputs", "metadata_json"),

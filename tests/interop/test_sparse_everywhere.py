@@ -1,4 +1,4 @@
-"""What functions make of sparse tensors is what PyTorch makes, where both make something."""
+"""Functions of sparse tensors give PyTorch's results, where both give some."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ops.sparse.test_every_function import FUNCTIONS, calls
 
 pytestmark = pytest.mark.interop("torch")
 
-# They draw, give names or ids of their own, or do what they do to the list that they are given.
+# They draw, return names or ids, or change the list that they get.
 OTHERS = {
     "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "Tensor.type",
     "F.feature_alpha_dropout", "dropout", "alpha_dropout", "feature_alpha_dropout",
@@ -46,7 +46,7 @@ def there(torch: Any, value: Any) -> Any:
 
 
 def told(value: Any) -> Any:
-    """Return what can be compared: whether it is sparse, its dtype and its elements."""
+    """Return the comparable parts: whether it is sparse, its dtype and its elements."""
     if isinstance(value, list | tuple):
         return [told(one) for one in value]
     if not hasattr(value, "to_dense"):
@@ -65,13 +65,13 @@ def test_what_both_make_is_the_same(name: str) -> None:
         if function is None:
             continue
         expected, found = attempt(function, theirs), attempt(FUNCTIONS[name], ours)
-        # What ours says where it refuses is looked at elsewhere.
+        # The texts of our refusals are tested elsewhere.
         if not any(isinstance(one, Exception) for one in (expected, found)):
             compare(found, expected, name)
 
 
 def attempt(function: Callable[..., Any], given: Sequence[Any]) -> Any:
-    """Return what a function makes, as it can be compared, or its error."""
+    """Return a function's comparable result, or its error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -34,7 +34,7 @@ def events(folder: Path) -> list[Any]:
 
 
 def values(folder: Path) -> dict[str, Any]:
-    """Return what was written, by its tag."""
+    """Return the written values, by tag."""
     return {value.tag: value for event in events(folder) for value in event.summary.value}
 
 

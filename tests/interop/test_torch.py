@@ -56,7 +56,7 @@ def content_of(library: Any) -> dict[str, Any]:
 
 
 def told(value: Any) -> Any:
-    """Return what can be compared between the two libraries."""
+    """Return the parts that can be compared between the two libraries."""
     if isinstance(value, dict):
         return {name: told(one) for name, one in value.items()}
     if isinstance(value, list) or type(value) is tuple:

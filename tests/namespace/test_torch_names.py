@@ -46,7 +46,7 @@ SAYS_NOTHING = ("; nearest in ", "; it has: ")
 
 
 def test_each_module_that_import_torch_brings_is_here_as_well_or_says_why_not() -> None:
-    # In a process of its own: here other tests have imported this and that.
+    # In a separate process: here other tests have imported this and that.
     program = PROGRAM.format(paths=LISTS["modules"][""])
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

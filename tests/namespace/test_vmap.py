@@ -377,7 +377,7 @@ def add(a: Any, b: Any) -> Any:
         (lambda: vmap(lambda x: x.requires_grad_())(X), RuntimeError, r"attempting to call Tensor"),
         (lambda: vmap(lambda x: x.numpy())(X), RuntimeError, r"no batching rule reads the numbers"),
         (lambda: vmap(lambda x: x.unsqueeze(3))(X), IndexError, r"range of \[-2, 1\], but got 3"),
-        # What the calls' tensors lack, the batch's axis must not stand for.
+        # The batch's axis must not replace an axis that the calls' tensors lack.
         (
             lambda: vmap(lambda x: x.squeeze(1))(X[0]),
             IndexError,

@@ -56,7 +56,7 @@ MODELS = {
 
 
 def measure(library: Any, model: str, call: str) -> dict[str, Any]:
-    """Return what a library says of a module and of one call of it."""
+    """Return a library's facts about a module and about one call of it."""
     made = eval(model, {"nn": library.nn}).double()
     for k, parameter in enumerate(made.parameters()):
         parameter.data.copy_(_numbers(library, tuple(parameter.shape), k + 1))

@@ -150,7 +150,7 @@ def test_alpha_dropout_keeps_mean_and_variance() -> None:
     x = fastdist.randn(200_000)
     out = nn.AlphaDropout(0.3)(x)
     assert abs(out.mean().item()) < 0.02 and abs(out.std().item() - 1) < 0.02
-    # What is dropped has one value: selu's lowest, scaled and shifted with the others.
+    # Dropped elements have one value: selu's lowest, scaled and shifted with the others.
     a = 1 / math.sqrt((1.7580993408473766**2 * 0.3 + 1) * 0.7)
     lowest = -1.7580993408473766 * a + 1.7580993408473766 * a * 0.3
     assert abs(np.isclose(out.numpy(), lowest, atol=1e-6).mean() - 0.3) < 0.01

@@ -1,4 +1,4 @@
-"""What PyTorch's users do with modules besides calling them: held against PyTorch 2.13."""
+"""Uses of modules by PyTorch's users besides calling them: compared with PyTorch 2.13."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Pair(NamedTuple):
 
 
 class Makes(nn.Module):
-    """Makes what is asked for of a linear layer's result."""
+    """Makes an object of a given class from a linear layer's result."""
 
     def __init__(self, what: type) -> None:
         super().__init__()

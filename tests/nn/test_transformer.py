@@ -1,4 +1,4 @@
-"""The Transformer: who sees whom, copies of layers, and what is refused."""
+"""The Transformer: masks, copies of layers, and refused arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks that take calls over: what they hear of, in what order, and what functions stand in."""
+"""Blocks that take calls over: the calls that they see, their order, and replacement functions."""
 
 from __future__ import annotations
 

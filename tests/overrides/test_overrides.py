@@ -1,4 +1,4 @@
-"""Calls that others take over: who is asked, for which function, and what comes of it."""
+"""Calls that others take over: the order of classes, the functions, and the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Foreign:
 
 
 class Told(fd.Tensor):
-    """A Tensor that tells of each call, and lets it run."""
+    """A Tensor that records each call, and lets it run."""
 
     calls: ClassVar[list[tuple[Any, tuple[Any, ...], tuple[Any, ...], dict[str, Any]]]] = []
 
@@ -46,7 +46,7 @@ class More(Told):
 
 
 class Refusing(fd.Tensor):
-    """A Tensor that has no function of its own."""
+    """A Tensor that refuses all functions."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -58,7 +58,7 @@ class Plainly(fd.Tensor):
 
 
 class Apart(fd.Tensor):
-    """A subclass that takes no calls over."""
+    """A subclass that does not take calls over."""
 
     __torch_function__ = fd._C._disabled_torch_function_impl
 
@@ -80,7 +80,7 @@ def asked_for() -> list[Any]:
 # ---- Every public name --------------------------------------------------------------------------
 
 
-# Packages whose functions take no Tensor, or take calls over in another way.
+# Packages whose functions do not take Tensors, or take calls over in another way.
 NOT_OPS = ("core", "dispatch", "random_numbers")
 
 
@@ -243,7 +243,7 @@ def test_operands_stand_in_the_order_in_which_they_were_written() -> None:
     assert [type(one) for one in Told.calls[-1][2]] == [Told, int]
 
 
-# ---- Who is asked -------------------------------------------------------------------------------
+# ---- The order of classes -----------------------------------------------------------------------
 
 
 def test_subclasses_are_asked_before_their_bases_and_others_from_left_to_right() -> None:
@@ -304,7 +304,7 @@ def test_a_plain_method_is_warned_of() -> None:
         assert fd.exp(x) is TAKEN
 
 
-# ---- What comes of it ---------------------------------------------------------------------------
+# ---- Results ------------------------------------------------------------------------------------
 
 
 def test_results_are_of_the_subclass_unless_it_takes_no_calls_over() -> None:

@@ -1,4 +1,4 @@
-"""A Tensor with units, as a user of `__torch_function__`: every function comes by it."""
+"""A Tensor with units, as a user of `__torch_function__`: every function goes through it."""
 
 from __future__ import annotations
 

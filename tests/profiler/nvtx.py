@@ -1,4 +1,4 @@
-"""What stands in for CuPy's NVTX: it keeps what is pushed and popped, thread by thread."""
+"""A stand-in for CuPy's NVTX: it keeps what is pushed and popped, thread by thread."""
 
 from __future__ import annotations
 

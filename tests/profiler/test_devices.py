@@ -1,4 +1,4 @@
-"""The claim that a profile tells what other devices than the CPU did, and what memory they gave."""
+"""The claim that a profile has the work of other devices than the CPU, and their memory."""
 
 from __future__ import annotations
 

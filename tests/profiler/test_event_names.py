@@ -31,16 +31,16 @@ def of(tensor: fd.Tensor, method: str) -> Callable[[], object]:
     return partial(methodcaller(method), tensor)
 
 
-# Call -> its events, each with those inside of it in parentheses. The outer ones are among those
-# that PyTorch 2.13 tells of the same call; what is inside differs as the ways of computing do.
+# Call -> its events, each with the inner ones in parentheses. The outer ones are among PyTorch
+# 2.13's for the same call; the inner ones differ as the implementations do.
 ROWS: dict[str, tuple[Callable[[], object], str]] = {
     "linear": (lambda: F.linear(A, A), "linear(mm)"),
     "linear with bias": (lambda: F.linear(A, A, V), "linear(addmm)"),
     "matrices": (lambda: A @ A, "mm"),
     "mm": (lambda: fd.mm(A, A), "mm"),
     "batches": (lambda: A.expand(2, 8, 8) @ A.expand(2, 8, 8), "expand expand bmm"),
-    "mv": (lambda: fd.mv(A, V), "mv(unsqueeze mm squeeze)"),
-    "dot": (lambda: fd.dot(V, V), "dot(unsqueeze unsqueeze mm squeeze)"),
+    "mv": (lambda: fd.mv(A, V), "mv"),
+    "dot": (lambda: fd.dot(V, V), "dot"),
     "conv2d": (lambda: F.conv2d(IMAGE, IMAGE), "conv2d(convolution)"),
     "cross_entropy": (
         lambda: F.cross_entropy(A, TARGET),

@@ -119,7 +119,7 @@ def test_a_recording_that_cannot_begin_is_not_begun() -> None:
     with pytest.raises(OSError, match="no room"):
         recordings.begin(Recording(wanted=Wanted(shapes=True)))
     assert not time_ranges.on and not time_ranges.listeners()
-    # Who replaces methods while somebody listens was told of no end without a beginning.
+    # A profiler that replaces methods while somebody listens saw an end for each beginning.
     assert fd.Tensor.view is view
     assert (modes.special, modes.tracers) == before
     assert recorded().events()[-1].name == "aten::add"

@@ -38,7 +38,7 @@ ONES = (1,) * 50
 
 
 def events() -> EventList:
-    """Of thread 1: a long name around `b`; of thread 2: one that lasts 2 s."""
+    """For thread 1: a long name around `b`; for thread 2: one that lasts 2 s."""
     return events_of(
         [
             TimeRange(
@@ -135,7 +135,7 @@ def test_events_of_earlier_recordings_are_kept_where_that_is_asked_for() -> None
 
 
 def num_saved(*, acc_events: bool) -> list[int]:
-    """Return how many events of an op each of two recordings tells of."""
+    """Return how many events of an op each of two recordings has."""
     found: list[int] = []
 
     def ready(p: profile) -> None:

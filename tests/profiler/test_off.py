@@ -38,7 +38,7 @@ OF_THE_PROFILER = (
     *[os.path.join(ROOT, room, "") for room in ROOMS],
     *[os.path.join(ROOT, file) for file in FILES],
 )
-# Who names one of these asks whether a profile records, or tells it something.
+# Code that uses one of these names tests whether a profile records, or reports to it.
 WORDS = {"time_ranges", "time_range", "memory_meter", "module_path", "python_stack", "should_time"}
 
 Step = tuple[CodeType, int]
@@ -130,7 +130,7 @@ def test_a_call_executes_what_it_did_before_and_nothing_of_the_profilers(name: s
 def test_the_profilers_own_instructions_are_seen_where_it_records() -> None:
     with profile():
         steps = executed(CALLS["pointwise"])
-    assert any("note_op" in one for one in concerning(steps))
+    assert any("add_op" in one for one in concerning(steps))
 
 
 class _Seen:

@@ -1,4 +1,4 @@
-"""The claim that a profile tells what ops, gradients and stretches of the user's own took."""
+"""The claim that a profile has the times of ops, gradients and the user's own ranges."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def test_record_function_decorates_functions_that_call_themselves() -> None:
         down(2)
     (row,) = p.key_averages()
     assert (row.key, row.count) == ("down", 3)
-    # What lies inside of its like is not counted twice.
+    # A range inside of one with the same name is not counted twice.
     assert row.cpu_time_total == pytest.approx(p.events()[0].cpu_time_total)
 
 
 def ranges() -> list[TimeRange]:
-    """Of thread 1: a around b, c after them; of thread 2: one at the same time."""
+    """For thread 1: a around b, c after them; for thread 2: one at the same time."""
     return [
         TimeRange("a", "user", 1_000, 9_000, 1, "main"),
         TimeRange("b", "op", 2_000, 5_000, 1, "main"),
@@ -238,7 +238,7 @@ def test_flops_are_counted_where_they_are_asked_for() -> None:
         2.0 * x
         x.exp()
         fd.conv2d(image, kernels)
-    # What PyTorch 2.13 says of the same, of the convolution at its `conv2d`.
+    # PyTorch 2.13's numbers for the same; it counts the convolution at `conv2d`.
     expected = [("mm", 120), ("add", 12), ("mul", 12), ("exp", 0), ("convolution", 23328)]
     told = [(event.name, event.flops) for event in p.events() if event.name != "aten::conv2d"]
     assert told == [(f"aten::{name}", flops) for name, flops in expected]
@@ -281,7 +281,7 @@ def test_stacks_tell_who_called_an_op_where_they_are_asked_for() -> None:
     assert told["aten::exp"][0].endswith(f"test_profiler.py({first + 1}): far")
     assert "test_stacks_tell" in told["aten::exp"][1] and "test_stacks_tell" in told["mine"][0]
     forward, caller, *_ = told["aten::linear"]
-    # What calls forward is nobody's code but ours.
+    # Only our own code calls forward.
     assert forward.endswith(": forward") and "test_stacks_tell" in caller
     with profile() as p:
         far(fd.ones(2))
@@ -303,7 +303,7 @@ def test_gradients_have_the_numbers_and_the_stacks_of_their_ops() -> None:
     assert (gradient.scope, op.scope, gradient.fwd_thread) == (1, 0, op.thread)
     assert gradient.input_shapes == leaf.input_shapes == [[2, 3]]
     assert unrecorded.fwd_thread is None and "far" in unrecorded.stack[0]
-    # What the gradient is made of as well; the leaf has no op.
+    # The parts of the gradient as well; the leaf has no op.
     inside = gradient.cpu_children
     assert inside and all(event.stack == op.stack for event in inside)
     assert leaf.fwd_thread is None and "far" not in leaf.stack[0]

@@ -43,7 +43,7 @@ def test_a_trace_has_a_process_a_worker_a_row_a_thread_and_an_arrow_a_message() 
 
 
 def of_many_threads() -> list[TimeRange]:
-    """Of two threads of one identity, one after the other; of a pool; of a stream."""
+    """Two threads with the same id, one after the other; of a pool; of a stream."""
     return [
         TimeRange("a", "op", 1_000, 2_000, 7, "pool-10", sequence_nr=3),
         TimeRange("b", "op", 1_000, 2_000, 8, "pool-2", device="sim:0", kernel_id=5),
@@ -136,3 +136,14 @@ def test_a_profile_writes_its_page(make: type, tmp_path: Path) -> None:
 
 def test_nothing_recorded_is_a_page_as_well(tmp_path: Path) -> None:
     assert shown(Trace([]).as_page(""))["events"] == []
+
+
+def test_the_page_answers_every_key_that_it_lists() -> None:
+    page = Trace([]).as_page("")
+    listed = page.split('<dialog id="keys">')[1].split("</dialog>")[0]
+    handler = page.split("window.onkeydown")[1]
+    names = {"↑": "ArrowUp", "↓": "ArrowDown", "←": "ArrowLeft", "→": "ArrowRight"}
+    keys = " ".join(re.findall(r"<tr><td>([^<]*)<td>", listed)).replace("double click", "")
+    for key in set(re.findall(r"[^\s,]+", keys)) - {"Shift"}:
+        assert f'"{names.get(key, key.lower() if len(key) == 1 else key)}"' in handler, key
+    assert '<canvas id="canvas" tabindex="0"' in page

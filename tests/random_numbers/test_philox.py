@@ -92,7 +92,7 @@ def test_integers_are_equally_likely(low: int, high: int) -> None:
 
 
 def test_integers_of_a_wide_span_have_no_bias_towards_small_ones() -> None:
-    # Of a span of 3/4 of all words, a plain remainder would give the lowest third twice as often.
+    # With a span of 3/4 of all words, a plain remainder would give the lowest third twice as often.
     low, high = -(1 << 63), (1 << 62)
     values = philox.integers(4, 0, 30_000, low, high)
     third = (high - low) // 3
@@ -148,7 +148,7 @@ def test_compiled_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch, count: i
     for one, other in zip(exact, expected, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
-    # Of logarithms that differ in the last bit of float64, few are rounded to another float32.
+    # Logarithms that differ in the last bit of float64 are rarely rounded to different float32.
     np.testing.assert_allclose(normal, rounded, rtol=2e-7)
     assert np.count_nonzero(normal != rounded) <= 3
 

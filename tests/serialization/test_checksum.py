@@ -1,4 +1,4 @@
-"""Checksums with and without a thread of their own."""
+"""Checksums with and without a separate thread."""
 
 from __future__ import annotations
 

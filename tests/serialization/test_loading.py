@@ -23,7 +23,7 @@ DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float3
 
 
 def values() -> dict[str, Any]:
-    """Return what files/tensors.pt was written from."""
+    """Return the content of files/tensors.pt."""
     x = fastdist.arange(12.0).reshape(3, 4)
     return {
         "whole": x,
@@ -42,7 +42,7 @@ def values() -> dict[str, Any]:
 
 
 def sparse_values() -> dict[str, Any]:
-    """Return what files/sparse.pt was written from."""
+    """Return the content of files/sparse.pt."""
     coo = fastdist.sparse_coo_tensor
     made = coo([[0, 2, 0], [1, 0, 1]], fastdist.tensor([1.0, 2.0, 3.5]), (3, 3))
     return {
@@ -56,7 +56,7 @@ def sparse_values() -> dict[str, Any]:
 
 
 def plain() -> dict[str, Any]:
-    """Return what files/plain.pt was written from."""
+    """Return the content of files/plain.pt."""
     return {
         "size": fastdist.Size([1, 2]),
         "dtype": fastdist.float16,

@@ -1,4 +1,4 @@
-"""What save writes: PyTorch's layout and names, once each memory, and never half a file."""
+"""Files of save: PyTorch's layout and names, each memory once, and never half a file."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_two_dtypes_over_one_memory_are_refused() -> None:
 
 
 def test_kinds_without_a_reducer_are_answered_with_the_default() -> None:
-    """From Python 3.13 on, pickle asks with a default of its own, and calls all else."""
+    """From Python 3.13 on, pickle passes its own default, and calls all other results."""
     table, default = saving._Reducers(str), object()
     assert table.get(dtypes.DType, default) is default
     assert table.get(int) is None

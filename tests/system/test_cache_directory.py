@@ -32,7 +32,7 @@ _ROOTS = os.pathsep.join(path for path in sys.path if path)
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path / "cache"))
-    # What other tests found must not be found here, nor the other way round.
+    # Results of other tests must not be found here, nor the other way round.
     monkeypatch.setattr(module, "cache_directory", cache_directory.__wrapped__)
     return tmp_path / "cache"
 

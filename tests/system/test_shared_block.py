@@ -18,7 +18,7 @@ from fastdist.system.shared_block import SharedBlock, _receive, block_of, make_p
 
 
 def descriptors() -> list[str]:
-    """Return what this process has open of shared blocks."""
+    """Return this process's open descriptors of shared blocks."""
     found = []
     for descriptor in os.listdir("/proc/self/fd"):
         try:

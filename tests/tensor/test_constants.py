@@ -1,6 +1,6 @@
-"""Python's numbers beside tensors: which integers are taken, and what no number stands for.
+"""Python's numbers with tensors: accepted integers, and values that are not numbers.
 
-What is refused, and in which words, was asked of PyTorch 2.13 for each of these calls.
+Refusals and their texts are those of PyTorch 2.13 for each of these calls.
 """
 
 from __future__ import annotations

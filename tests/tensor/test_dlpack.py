@@ -62,7 +62,7 @@ def test_a_capsule_is_taken_once() -> None:
 
 def test_a_library_of_before_dlpack_1_is_shared_with_as_well() -> None:
     class Older:
-        """An array whose __dlpack__ knows no versions."""
+        """An array whose __dlpack__ does not know versions."""
 
         def __init__(self, array: Any) -> None:
             self._array = array
@@ -97,7 +97,7 @@ def test_copy_and_device_are_done_on_request() -> None:
 
 
 class _Asking:
-    """What asks a tensor for a capsule in its own way."""
+    """A consumer that requests a capsule from a tensor with its own options."""
 
     def __init__(self, tensor: fastdist.Tensor, **options: Any) -> None:
         self._tensor, self._options = tensor, options

@@ -1,4 +1,4 @@
-"""`share_memory_`: what moves, what stays as it was, and who sees it."""
+"""`share_memory_`: memory that moves, memory that stays, and processes that see it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sharer() -> Iterator[None]:
 
 
 def sent(value: Any) -> Any:
-    """Return what whoever reads a queue gets."""
+    """Return the value that the reader of a queue gets."""
     return ForkingPickler.loads(bytes(ForkingPickler.dumps(value)))
 
 
@@ -236,7 +236,7 @@ print(shared.tolist(), process.exitcode)
 
 
 def test_what_a_forked_process_writes_is_seen_here() -> None:
-    # In a process of its own: this one has threads.
+    # In a separate process: this one has threads.
     told = subprocess.check_output([sys.executable, "-c", _FORKS], text=True, env=_ENVIRONMENT)
     assert told == "[1.0, 1.0] 0\n"
 

@@ -1,4 +1,4 @@
-"""What a call returns is known: it is an error to take it for something else."""
+"""The types of results are known: using a result as another type is an error."""
 
 from __future__ import annotations
 

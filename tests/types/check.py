@@ -20,14 +20,15 @@ from fastdist.namespace.torch_stubs import write_stubs
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-# What `fastdist as-torch --stubs typings` writes; pyright knows a folder of this name by itself.
+# Written by `fastdist as-torch --stubs typings`; pyright finds a folder of this name without
+# settings.
 STUBS = ROOT / "typings"
 SAMPLES = sorted([*FOLDER.glob("good_*.py"), *FOLDER.glob("bad_*.py")])
 TIMEOUT_S = 300
 
 
 class Error(NamedTuple):
-    """What a checker says of a place, whose columns count from 0."""
+    """A checker's report on a place, whose columns count from 0."""
 
     file: str
     line: int
@@ -49,7 +50,7 @@ def main() -> int:
 
 
 def run(*command: str) -> str:
-    """Return what a checker of this Python prints; what it finds is no failure of its own."""
+    """Return the output of a checker of this Python; its findings do not count as a failure."""
     done = subprocess.run(
         [sys.executable, "-m", *command, *map(str, SAMPLES)],
         cwd=ROOT,

@@ -30,7 +30,7 @@ class Net(nn.Module):
 
 
 net = Net(8)
-# What a module returns is its own affair, as in PyTorch.
+# A module may return anything, as in PyTorch.
 assert_type(net(torch.randn(1, 3)), Any)
 assert_type(net.head.weight, nn.Parameter)
 assert_type(net.scale, nn.Parameter)

@@ -292,7 +292,7 @@ def test_several_results_and_plain_ones_pass_through() -> None:
         a, b, word = checkpoint(
             lambda x: (x.exp(), x.detach(), "word"), x, use_reentrant=use_reentrant
         )
-        # What a Function returns requires grad, wherever it comes from.
+        # The result of a Function requires grad, wherever it comes from.
         assert (word, b.requires_grad) == ("word", use_reentrant)
         x.grad = None
         a.sum().backward()

@@ -45,7 +45,7 @@ def test_leaves_come_from_left_to_right_in_the_order_in_which_keys_were_put() ->
 
 def test_a_leaf_is_what_no_container_is_known_for_or_is_leaf_says() -> None:
     class Own(list[int]):
-        """A subclass, which is no list here."""
+        """A subclass, which does not count as a list here."""
 
     tree = [Own([1]), (2, 3)]
     assert pytree.tree_leaves(tree, lambda t: isinstance(t, tuple)) == [[1], (2, 3)]

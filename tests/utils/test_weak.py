@@ -1,4 +1,4 @@
-"""Dictionaries with weak keys that are told apart by identity."""
+"""Dictionaries with weak keys that are compared by identity."""
 
 from __future__ import annotations
 

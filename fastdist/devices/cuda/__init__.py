@@ -1,11 +1,11 @@
 """cuda:0, cuda:1 ...: NVIDIA GPUs, through CuPy.
 
-`cuda.py` has the backend, `making.py` what a short call on a GPU runs, `stream.py` streams and
-events, `memory.py` what happens to memory that several streams use, `library.py` the way to CuPy,
-which loads with the first use. Kernels are those of fastdist.kernels.cuda. The current stream is
-CuPy's own, so that what users do with CuPy themselves is ordered with our work.
+`cuda.py` has the backend, `making.py` the path of short calls on a GPU, `stream.py` streams and
+events, `memory.py` the memory that several streams use, `library.py` the access to CuPy, which
+loads on first use. Kernels are those of fastdist.kernels.cuda. The current stream is CuPy's own, so
+that users' own work with CuPy is ordered with ours.
 
-What asks for streams by their class alone loads `stream.py`, and the rest with the first GPU.
+Code that needs only the classes of streams loads `stream.py`, and the rest with the first GPU.
 
 Without a GPU the tests run this room on a CuPy made of NumPy and fibres (tests/fibre_shim/cupy.py).
 """

@@ -61,13 +61,13 @@ class CudaBackend:
         self.fractions: dict[int, float] = {}  # of each device's memory, where there is a limit
         self.tables: dict[Any, list[Any]] = {}
         self._capturing: CudaStream | None = None
-        # What the graph that is being captured reads of the CPU's memory.
+        # CPU memory that the graph under capture reads.
         self._kept_by_capture: list[np.ndarray[Any, Any]] = []
         self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}  # by device, goes first
         cuda = cupy().cuda
         self._current_device = cuda.runtime.getDevice
         self.add_into = adding(self._add_elsewhere)
-        # For all of CuPy, since reshapes and products allocate by themselves.
+        # For all of CuPy, since reshapes and products allocate too.
         self.allocator = Allocator(cuda.get_allocator())
         cuda.set_allocator(self.allocator.allocate)
         self.host_ring = HostRing(_lock_pages)
@@ -99,7 +99,7 @@ class CudaBackend:
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> Any:
-        # Of memory that is not pinned CuPy makes a copy in any case.
+        # CuPy copies unpinned memory in any case.
         late = non_blocking and array.flags.c_contiguous and is_pinned(array)
         if self._capturing is not None and self.is_capturing(index):
             if not late:
@@ -111,7 +111,7 @@ class CudaBackend:
                 made = copied_in(array, stream)
                 hold_until(stream.record_event(), array)
             return made
-        # CuPy copies through pinned memory of its own, so the caller's may change at once.
+        # CuPy copies through its own pinned memory, so the caller's may change at once.
         with self._device(index), device_errors():
             return uploaded(array)
 
@@ -288,7 +288,7 @@ class CudaBackend:
         if found is None:
             with device:
                 native = cupy().cuda.Stream(non_blocking=True)
-            # Of two threads that come at once the first makes it.
+            # If two threads get here at once, the first one's stream is used.
             made = self._stream_of(device.id, native, "copies")
             found = self._copy_streams.setdefault(device.id, made)
         return found
@@ -326,7 +326,7 @@ class CudaBackend:
             device.use()
 
     def properties(self, index: int) -> dict[str, Any]:
-        """Return what the driver tells of a device, by CUDA's names."""
+        """Return the driver's properties of a device, by CUDA's names."""
         self._device(index)
         with device_errors():
             found: dict[str, Any] = cupy().cuda.runtime.getDeviceProperties(index)
@@ -351,7 +351,7 @@ class CudaBackend:
                 cupy().get_default_memory_pool().free_all_blocks()
 
     def limit_memory(self, index: int, fraction: float) -> None:
-        """Let the pool hold no more than this share of a device's memory; 1 is no limit."""
+        """Let the pool hold at most this share of a device's memory; 1 removes the limit."""
         # CuPy takes 0 for no limit; less than its pool gives lets nothing through.
         limit = {"fraction": 0 if fraction == 1 else fraction} if fraction else {"size": 1}
         with self._device(index):
@@ -391,7 +391,7 @@ class CudaBackend:
             self.allocator.give_to_capture(stream.native.ptr, pool.malloc)
 
     def end_capture(self, stream: CudaStream) -> Captured:
-        """Return what was captured."""
+        """Return the captured graph."""
         with self._streams_lock:
             self._capturing = None
             self.allocator.give_to_capture(stream.native.ptr, None)
@@ -526,7 +526,7 @@ def refuse_in_child() -> None:
 
 
 class ForkedBackend:
-    """What a forked child has in the place of the backend that its parent loaded."""
+    """Replaces in a forked child the backend that its parent loaded."""
 
     type = "cuda"
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 HANDLE_BYTES: Final = 64
 UUID_BYTES: Final = 16
-# In such pieces GPUs map memory: a slab has none in common with anything else, for who opens it
-# sees whole ones.
+# GPUs map memory in pieces of this size: a slab shares none with other memory, because a process
+# that opens it sees whole pieces.
 SLAB_STEP: Final = 2 << 20
 _OF_A_DEVICE: Final = 2  # cudaMemoryTypeDevice
 
 
 def uuid_of(backend: CudaBackend, index: int) -> bytes:
-    """Return what names a GPU in every process of the machine."""
+    """Return the id of a GPU in every process of the machine."""
     return bytes(backend.properties(index)["uuid"])[:UUID_BYTES]
 
 
@@ -67,7 +67,7 @@ class Slab:
 class OpenedSlab:
     """Another process's slab, on one of our devices; `close` unmaps it once no copy reads it.
 
-    Raises  KernelError for what is no handle of a living slab; DeviceError if it is smaller
+    Raises  KernelError unless it is the handle of a living slab; DeviceError if that is smaller
     Thread  any
     """
 
@@ -90,8 +90,8 @@ class OpenedSlab:
     def copy_out(
         self, wanted: Sequence[tuple[int, tuple[int, ...], np.dtype[Any]]], index: int
     ) -> tuple[list[Any], CudaStream]:
-        """Return fresh arrays of a device, to which its current stream copies what begins where
-        `wanted` says, and that stream. Behind the copies `done_reading` is to be called.
+        """Return new arrays of a device, to which its current stream copies the data whose places
+        `wanted` gives, and that stream. The caller queues `done_reading` behind the copies.
 
         Raises  DeviceError for a slab that is closed
         """
@@ -113,7 +113,7 @@ class OpenedSlab:
                     made.data.copy_from_device_async(source, made.nbytes, stream.native)
                     found.append(made)
         except BaseException:
-            # What was queued before it failed may be under way.
+            # Work that was queued before the failure may be under way.
             stream.launch_host_function(self.done_reading)
             raise
         return found, stream
@@ -162,7 +162,7 @@ class OpenedEvents:
     def get(self, index: int, handle: bytes) -> CudaEvent:
         """Return the event of a handle, on one of our devices.
 
-        Raises  KernelError for what is no handle of a living event; DeviceError for too many
+        Raises  KernelError if it is not the handle of a living event; DeviceError for too many
         """
         with self._lock:
             known = self._known.get((index, handle))

@@ -15,7 +15,7 @@ from fastdist.system.own_folder import ForeignFolderError, make_own_folder
 
 _logger = logging.getLogger(__name__)
 
-# Of cudaError_t: what a query answers, and what no later call of the process recovers from.
+# Codes of cudaError_t: results of a query, and errors from which no later call recovers.
 _SUCCESS, _NOT_READY = 0, 600
 _STICKY: Final = frozenset({700, 702, *range(714, 720)})
 _CAPTURE: Final = frozenset(range(900, 909))

@@ -147,7 +147,7 @@ class Allocator:
             here = get_ident(), self._current_device()
             allocate = self._chosen.get(here, allocate)
         if self._captured:
-            # CUDA refuses to be asked for events meanwhile, so nothing is released either.
+            # CUDA refuses event queries meanwhile, so nothing is released either.
             allocate = self._captured.get(cupy().cuda.get_current_stream().ptr, allocate)
         elif self._limbo:
             self._release(wait=False)
@@ -239,12 +239,12 @@ def hold_for(array: Any, stream: CudaStream) -> None:
     block.streams.add(stream)
 
 
-# What is called when memory is to be freed, for each that lends some to other processes.
+# Called when memory must be freed: one for each lender of memory to other processes.
 lent: list[Callable[[], None]] = []
 
 
 def give_back_lent() -> None:
-    """Let those who lend memory to other processes give back what lies idle; waits for nobody."""
+    """Let lenders of memory to other processes give idle memory back; does not wait."""
     for give_back in [*lent]:
         give_back()
 

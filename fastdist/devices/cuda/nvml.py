@@ -1,4 +1,4 @@
-"""What NVIDIA's management library tells of a GPU: how busy, how warm, by whom it is used."""
+"""Facts about a GPU from NVIDIA's management library: its load, temperature and users."""
 
 from __future__ import annotations
 

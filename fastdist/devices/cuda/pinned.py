@@ -14,9 +14,9 @@ from .stream import CudaEvent, CudaStream
 
 # Note [Pinned memory under way]
 # A copy between pinned memory and a GPU is queued like a kernel, so the memory must outlive its
-# Tensor until the stream has passed the copy: CuPy's pool would give it to the next who asks, who
-# may write at once. So what is copied is held here with an event behind the copy, and let go by
-# whoever asks for pinned memory after that has passed.
+# Tensor until the stream has passed the copy: CuPy's pool would give it to the next caller, which
+# may write at once. So the memory is held here with an event behind the copy, and released by the
+# next allocation of pinned memory after that event has passed.
 _under_way: Final[deque[tuple[CudaEvent, Any]]] = deque()  # append and popleft are atomic
 
 

@@ -59,7 +59,7 @@ class CudaEvent:
             self.native.record(stream.native)
 
     def handle(self) -> bytes:
-        """Return what names the point in another process, if it was made for several."""
+        """Return the event's handle for other processes, if it was made for several."""
         with device_errors():
             return bytes(cupy().cuda.runtime.ipcGetEventHandle(self.native.ptr))
 
@@ -143,7 +143,7 @@ class CudaStream:
 
     @property
     def stream_id(self) -> int:
-        """What finds this stream again among those of its GPU."""
+        """The number by which this stream is found again among those of its GPU."""
         return int(self.native.ptr)
 
     @property
@@ -209,7 +209,7 @@ class CudaStream:
             self.native.use()
 
     def record_event(self, event: Any = None, *, timed: bool = False) -> Any:
-        """Mark the end of the work queued so far, with the time if it is asked for; a user's event
+        """Mark the end of the work queued so far, with its time if `timed`; a user's event
         is recorded itself, and returned.
         """
         if event is not None:
@@ -328,8 +328,8 @@ def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object
     while (call := calls.get()) is not None:
         event, function = call
         try:
-            # A failure of the device is told to whoever waits for the stream; somebody may wait for
-            # the function all the same.
+            # Waiters for the stream get the device's error; others may wait for the function
+            # anyway.
             with contextlib.suppress(KernelError):
                 event.synchronize()
             function()

@@ -1,4 +1,4 @@
-"""What is said when the host waits for a GPU: nothing, a warning, or an error."""
+"""The reaction to a host that waits for a GPU: none, a warning, or an error."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class CachingAllocator:
         return block
 
     def release(self, block: Block, other_streams: set[SimStream]) -> None:
-        """Take a block back. Called by finalizers: takes no lock and does not raise."""
+        """Take a block back. Called by finalizers: uses no lock and does not raise."""
         events = [stream.record_event() for stream in other_streams]
         if not events:
             block.stream.launch_quietly(block.memory.fill, POISON)

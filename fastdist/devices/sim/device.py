@@ -163,8 +163,8 @@ class SimArray:
         memory = np.reshape(self._memory, shape)
         if memory.size == 0 or np.may_share_memory(memory, self._memory):
             return self._view(memory)
-        # No view has that shape. What NumPy copied is what the memory held before the work that is
-        # queued: the device copies when its turn comes.
+        # No view has that shape. NumPy copied the memory as it was before the queued work: the
+        # device copies when its turn comes.
         fresh = self.device.empty(self.shape, self.dtype)
         self.device.current_stream().launch("copy", np.copyto, fresh._memory, self._memory)
         return fresh._view(np.reshape(fresh._memory, shape))

@@ -39,7 +39,7 @@ class _Rule:
 
 
 class Behaviour:
-    """What all simulated streams do beside their work. Shared by them, changed by tests.
+    """The behaviour of all simulated streams apart from their work. Shared, changed by tests.
 
     Kernels are named as in `Backend.kernel`; pointwise ones are `pointwise: BODY`, and the
     backend's own are `copy`, `copy_from_host`, `copy_to_host` and `add_into`. Patterns are those of
@@ -80,7 +80,7 @@ class Behaviour:
             yield generator.random() * self._longest_s
 
     def fail_kernel(self, pattern: str, after: int = 0) -> None:
-        """Let one kernel that matches fail, after so many of them have run."""
+        """Make one matching kernel fail, after so many matching ones have run."""
         with self._rules_lock:
             self._rules.append(_Rule(pattern, after, None))
 
@@ -130,7 +130,7 @@ class Behaviour:
         return None
 
     def allocation_fails(self) -> bool:
-        """Say whether the allocation at hand is the one that was asked to fail."""
+        """Return whether this allocation is the one that a test made fail."""
         if self._allocations_left < 0:
             return False
         with self._rules_lock:

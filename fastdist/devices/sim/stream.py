@@ -18,21 +18,20 @@ from fastdist.instrumentation.time_ranges import clock, time_ranges
 from .faults import Behaviour
 
 # Note [Laziness]
-# Work lies in `_tasks`; the thread takes a ticket from `_tickets` and then runs tasks up to the
-# place of that ticket among them. Whoever wants work done appends a ticket to the tasks and then
-# hands it in; Ctrl-C in between leaves one that nobody hands in, which is passed over. An eager
-# stream does so after each task, a lazy one only when somebody waits for it.
-# A thread that ran until `_tasks` is empty would pick up tasks queued just after a synchronisation
-# and so hide, now and then, the very mistakes that laziness is to show.
-#
+# Tasks are in `_tasks`; the thread takes a ticket from `_tickets` and then runs tasks up to that
+# ticket's place among them. A caller that wants work done appends a ticket to the tasks and then
+# hands it in; Ctrl-C in between leaves a ticket that is never handed in, which is skipped. An eager
+# stream does so after each task, a lazy one only when somebody waits for it. A thread that ran
+# until `_tasks` is empty would pick up tasks queued just after a synchronisation and so hide, now
+# and then, the very mistakes that laziness must show.
 # Memory is released by finalizers, which run anywhere, even inside append or put of the same
 # thread. deque.append and SimpleQueue.put may be entered so; a lock may not. Therefore queueing
-# takes no lock.
+# uses no lock.
 
 # Note [Streams that end together]
-# All streams end at once, at exit or in a reset, one after the other: what one has queued is
-# dropped, and another that waits for it has not ended yet. That is no error that anybody missed, so
-# whoever ends them gives all of them one thing, which what was dropped carries.
+# All streams end at once, at exit or in a reset, one after the other: the queued work of one is
+# dropped, and another that waits for it has not ended yet. Nobody missed an error there, so one
+# object is passed to all of them, which dropped work carries.
 _log: Final = logging.getLogger(__name__)
 
 
@@ -153,7 +152,7 @@ class SimStream:
     def record_event(self, *, timed: bool = False) -> SimEvent:
         """Mark the end of the work queued so far. May be called from a finalizer.
 
-        Note    all events know their times, whether that is asked for or not
+        Note    all events know their times, with `timed` or without
         """
         event = SimEvent(self)
         if self.is_stopped or (self._failure is None and self.query()):

@@ -13,7 +13,7 @@ frees the memory with its last mapping.
 
 Offer (rpc/arena_offers.py): the owner sends the peer its file descriptor, and lends it a block of
 random bytes. The peer opens /proc/PID/fd/FD, with PID from the owner's record, maps the file once,
-and answers with the bytes. Only then is the arena used. A peer in another container, of another
+and answers with the bytes. The arena is used only then. A peer in another container, of another
 user, or with the channel switched off answers with a reason (in the agent's debug info), and
 tensors go inside messages. The file is sealed: it cannot shrink or grow under a process that maps
 it.

@@ -75,7 +75,7 @@ class BorrowedArena:
         self._mapping = open_arena(pid, fd, size, arena_id)
         self._words = words(self._mapping)
         self._size = size
-        # Whoever releases a block also gives its pages back: the owner will not.
+        # A borrower that releases a block also frees its pages: the owner will not.
         self._is_orphan = False
         # Guards taking. Entries of _held go away without it: they do so wherever garbage is found.
         self._lock = threading.RLock()
@@ -189,7 +189,9 @@ class BorrowedArena:
 
 
 def _release(held: Held) -> None:
-    """Release a block whose last view has died; wherever garbage is found, so it takes no lock."""
+    """Release a block whose last view has died; without a lock, as it runs wherever garbage is
+    found.
+    """
     arena = held.arena
     if arena._held.get(held.slot) is held:
         del arena._held[held.slot]

@@ -1,4 +1,4 @@
-"""What becomes of borrowed blocks in a forked child: copies of its own, before it runs anything."""
+"""Borrowed blocks in a forked child: it copies them before it runs anything."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fastdist.system.sealed_memory import MAP_FIXED, libc_mmap
 from .layout import Bytes, round_up
 
 # Note [Borrowed blocks and fork]
-# A child has the tensors of its parent, but memory that is shared would stay shared: what one
-# writes the other would see, and when the parent lets go of a block its owner fills it anew. So the
-# child puts private pages with the same bytes in the place of each block, at the same address. As
-# long as it copies the parent releases nothing, and fork returns in the parent when it is done.
+# A child has the tensors of its parent, but memory that is shared would stay shared: each would see
+# the other's writes, and when the parent releases a block its owner fills it with other data. So
+# the child maps private pages with the same bytes over each block, at the same address. As long as
+# it copies the parent releases nothing, and fork returns in the parent when it is done.
 
 _PATIENCE_MS: Final = 5000
 
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Borrower(Protocol):
-    """What a fork has to know of a borrowed arena."""
+    """The part of a borrowed arena that a fork uses."""
 
     def held_blocks(self) -> list[Bytes]:
         """Return the blocks that somebody here looks at."""
@@ -64,7 +64,7 @@ _this_thread = _ThisThread()
 def postpone(block: Releasable) -> bool:
     """Keep a block to be released later if a fork is under way; return whether it was kept.
 
-    Thread  any, from within the garbage collector as well: takes no lock
+    Thread  any, from within the garbage collector as well: it uses no lock
     """
     if not _forks_under_way:
         return False

@@ -19,7 +19,7 @@ from fastdist.system.fence import why_no_fence
 #   TAKEN   2 g when the borrower has taken the block of generation g, 2 g + 1 when it has released
 #           it. Written by the borrower alone.
 #   START, END  where the block lies. Written by the owner; read by others once the owner is dead.
-# Blocks follow the table, each on pages of its own. The file is sparse: pages come with their use.
+# Blocks follow the table, each on separate pages. The file is sparse: pages come with their use.
 # Generations only grow, and a word is written by one store, so no word can be read half.
 
 # How a message names a block: arena, slot, generation, offset.
@@ -51,7 +51,7 @@ def round_up(size: int) -> int:
 
 
 def why_not_viable() -> str | None:
-    """Return what this machine lacks; None if processes of it can share arenas."""
+    """Return why processes of this machine cannot share arenas; None if they can."""
     if (lacks := why_no_fence()) is not None:
         return lacks
     if (lacks := sealed_memory.why_not_viable()) is not None:
@@ -100,7 +100,7 @@ def open_arena(pid: int, fd: int, size: int, arena_id: int) -> mmap.mmap:
         raise ArenaError(f"{size} bytes at descriptor {fd} cannot be an arena")
     path = f"/proc/{pid}/fd/{fd}"
     try:
-        # Whatever it is: opening it does not wait, and gives us no terminal.
+        # Opening any kind of file neither waits, nor makes it this process's terminal.
         mine = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise ArenaError(f"the memory of process {pid} cannot be opened: {error}") from error

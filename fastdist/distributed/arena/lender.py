@@ -28,7 +28,7 @@ class State(Enum):
 
 
 class Lender:
-    """What lends blocks to one peer; where it cannot, tensors travel in the message.
+    """Lends blocks to one peer; where it cannot, tensors travel in the message.
 
     `offer(lender)` is called at the first tensor that is large, and leads to open or refuse.
 
@@ -43,7 +43,7 @@ class Lender:
         self._state = State.UNTRIED
         self._reason = ""
         self._arena: Arena | None = None
-        # What lends memory of this process's GPUs, where the peer may have some.
+        # The lender of this process's GPU memory, where the peer may have some.
         self.devices: Any = None
 
     def arena(self) -> Arena | None:
@@ -86,7 +86,7 @@ class Lender:
         self._move(State.OFFERED, State.REFUSED)
 
     def offer_again(self) -> None:
-        """Offer once more at the next large tensor: there was no answer."""
+        """Offer again at the next large tensor: there was no answer."""
         self._move(State.OFFERED, State.UNTRIED)
 
     def connection_broke(self) -> None:

@@ -1,4 +1,4 @@
-"""This process's arena as its owner sees it: what is lent, to whom, and what can be used again."""
+"""This process's arena as its owner sees it: lent blocks, their borrowers, and free ranges."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Block:
 class Arena:
     """Shared memory of one process, from which it lends blocks to others of its machine.
 
-    `call_later(seconds, function)` is asked to have unused pages given back.
+    `call_later(seconds, function)` schedules the freeing of unused pages.
 
     Raises  ArenaError where the system refuses
     Thread  any
@@ -91,7 +91,7 @@ class Arena:
         self._blocks: dict[int, Block] = {}
         self._slots_of_message: dict[int, list[int]] = {}
         self._free_slots: deque[int] = deque()
-        self._num_slots = 1  # row 0 is no slot
+        self._num_slots = 1  # row 0 is the header
         self._generation = 0
         table = np.ndarray((NUM_SLOTS, ROW_WORDS), np.uint64, mapping)
         self._taken: np.ndarray[Any, Any] = table[:, TAKEN]
@@ -99,7 +99,8 @@ class Arena:
         # may write anything into any row.
         self._is_lent = np.zeros(NUM_SLOTS, np.bool_)
         self._expected = np.zeros(NUM_SLOTS, np.uint64)
-        # Of each page: 0 if it is not there, else the period (1 or 2) in which it was last lent.
+        # For each page: 0 if it is not allocated, else the period (1 or 2) in which it was last
+        # lent.
         self._pages = np.zeros(size // PAGE, np.uint8)
         self._period = 1
         self._top = TABLE_BYTES  # no page from here on is there
@@ -145,9 +146,9 @@ class Arena:
                 self._revoke(slot)
 
     def renew_if_untaken(self, message_id: int) -> bool:
-        """Return whether all that was lent for a message still lies there, untaken.
+        """Return whether all that was lent for a message is still untaken.
 
-        Whoever asks sends the message again: it is not taken for lost with an earlier connection.
+        The caller sends the message again: it must not count as lost with an earlier connection.
         """
         with self._lock:
             slots = self._slots_of_message.get(message_id, ())
@@ -189,7 +190,7 @@ class Arena:
             return any(slot in self._blocks for slot in slots)
 
     def connection_broke(self, lender: object) -> None:
-        """Take back, in time, what was lent to a peer until now and will never come there."""
+        """Take back, in time, blocks lent to a peer before now whose messages are lost."""
         now = time.monotonic()
         self._call_later(LOST_AFTER_S, lambda: self._end_lost(lender, now))
 
@@ -236,7 +237,8 @@ class Arena:
             mapping = self._mapping
             if mapping is None:
                 return
-            # What was not taken yet may be the last answer, on its way: it is not taken back.
+            # A block that was not taken yet may belong to the last answer, on its way: it is not
+            # taken back.
             self._collect()
             unused = self._free.all()
             self._mapping = None
@@ -271,7 +273,7 @@ class Arena:
         return slot
 
     def _hand_out(self, slot: int, block: Block) -> bytes | None:
-        """Let a block be taken by who has its descriptor; None if its peer was lost meanwhile."""
+        """Let the holder of a block's descriptor take it; None if its peer was lost meanwhile."""
         with self._lock:
             if block.lender is None or self._mapping is None:
                 self._forget(slot)
@@ -323,8 +325,9 @@ class Arena:
     def _revoke(self, slot: int) -> None:
         """Take a block back unless its borrower has it; under the lock.
 
-        See Note [Who has a block] in borrower.py. A borrower that took it at this very moment
-        looks again, and releases it. Its late word must not meet the slot's next block: hence last.
+        See Note [Who has a block] in borrower.py. A borrower that took it at this very moment looks
+        again, and releases it. Its late write must not hit the slot's next block: so the slot is
+        reused last.
         """
         block = self._blocks[slot]
         if not block.is_filled:

@@ -100,17 +100,17 @@ def backward(
 ) -> None:
     """Run a distributed backward pass; gradients stay in the context, on each leaf's worker.
 
-    In the mode "auto" results of RPCs that no root depends on have no gradients, as in one process.
-    In "fast", PyTorch's, they make the pass fail when it has come to rest. The "smart" mode of
-    PyTorch's design notes is not built: "auto" gives what it would.
+    In the mode "auto" results of RPCs that no root depends on get no gradients, as in one process.
+    In "fast", PyTorch's mode, they make the pass fail once nothing moves any more. The "smart" mode
+    of PyTorch's design notes does not exist: "auto" gives the same gradients.
 
-    With create_graph the graph is kept, and the gradients in the contexts have one of their own,
-    which goes over the workers as the first does: a later pass of the same context whose roots are
-    made of them differentiates the first. Its gradients are added to those that are there, as in
-    one process to `.grad`.
+    With create_graph the graph is kept, and the gradients in the contexts have a graph too, which
+    spans the workers as the first does: a later pass of the same context with roots made of these
+    gradients differentiates the first. Its gradients are added to the present ones, as in one
+    process to `.grad`.
 
-    With accumulate_to_grad each leaf's `.grad`, on its worker, is added to as in a pass of one
-    process, hooks after it included; the context has the gradients all the same.
+    With accumulate_to_grad each leaf's `.grad`, on its worker, accumulates as in a pass of one
+    process, with its hooks; the context has the gradients too.
 
     Thread  runs in the caller and waits, without the GIL, until every worker is done
     Note    a pass in the mode "auto" in which an answer needs no gradient, or in whose context a
@@ -154,9 +154,9 @@ def is_available() -> bool:
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """Return leaf -> gradient of what this worker's leaves got in the context so far.
+    """Return a dict from leaf to gradient: all that this worker's leaves got in the context so far.
 
-    Raises  TypeError for what is no id; RuntimeError for an unknown context
+    Raises  TypeError for a value that is not an id; RuntimeError for an unknown context
     """
     if type(context_id) is not int:
         why = f"expected the id that `with context()` gives, got {type(context_id).__name__}"
@@ -214,8 +214,8 @@ def _get_debug_info() -> dict[str, Any]:
     }
 
 
-# Loaded when they are asked for, here or by another worker: few programs do, and each of their
-# processes would hold them.
+# Loaded on first use, here or by another worker: few programs use them, and each process of the
+# others would hold them.
 load_later(__name__, {"explain": ".explain.explanation", "hvp": "functional", "jvp": "functional"})
 export_later(f"{__name__}.functional", "_leaf_there", "_dual_there", "_dot_there", "_product_there")
 

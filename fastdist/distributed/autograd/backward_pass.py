@@ -49,8 +49,9 @@ _logger = logging.getLogger(__name__)
 # Note [Order of locks]
 # A context's `beginning`, then its `_lock`, then a pass's `_lock`. The locks of the engine, of a
 # GraphTask and of Futures are taken last, and nothing is called while they are held. No message is
-# sent, no Node and no kernel is run, and no Future completed while any of them is held. `beginning`
-# alone is held long, while the graph is walked: who waits for it is to work on that very pass.
+# sent, no Node and no kernel is run, and no Future completed under these locks. Only
+# `beginning` is held long, while the graph is walked: a thread that waits for it needs that very
+# pass.
 
 
 class PassState(enum.Enum):
@@ -76,8 +77,8 @@ class Failure(NamedTuple):
 class BackwardPass:
     """One worker's part of one pass.
 
-    Thread  any; `_lock` guards the counts, what is awaited and what is outstanding. What came is
-            put in by the thread that then runs its send, or queues it
+    Thread  any; `_lock` guards the counts, the awaited and the outstanding. The thread that runs or
+            queues a send stores the gradients that arrived for it
     """
 
     __slots__ = (
@@ -108,16 +109,17 @@ class BackwardPass:
 
     def __init__(self, terms: Terms, requester: Worker | None = None) -> None:
         self.terms = terms
-        # Whose message began it here, and who has its answer when it is over; None at the root.
+        # The worker whose message began it here, and which gets the answer at its end; None at the
+        # root.
         self.requester = requester
         self.task: DistGraphTask | None = None
         # The end of this part, with the first error if there was one.
         self.done: Future[None] = InternalFuture()
         # Gradients that came for sends which have not handed them on; None where nothing follows.
         self.received_grads: dict[Node, tuple[Tensor | None, ...] | None] = {}
-        # Of those that came on devices: what lets a thread's current streams wait for them.
+        # For gradients that arrived on devices: makes a thread's current streams wait for them.
         self.follow: dict[Node, Callable[[], None]] = {}
-        # Without whom it began. See Note [Workers that are lost before a pass].
+        # The workers that were lost before. See Note [Workers that are lost before a pass].
         self.lost_before: frozenset[Worker] = frozenset()
         # The workers that its context has reached; none once that is over.
         self.reached: Callable[[], set[Worker]] = set
@@ -165,7 +167,7 @@ class BackwardPass:
         return True
 
     def give_up(self, error: BaseException) -> bool:
-        """End it because it failed elsewhere; False if that is no news here."""
+        """End it because it failed elsewhere; False if it was given up already."""
         with self._lock:
             is_news = self.task is not None and not self._is_given_up
             self._is_given_up = True
@@ -185,7 +187,9 @@ class BackwardPass:
             self.failure = failure
 
     def end(self) -> Future[None] | None:
-        """Be over: let go of all but the counts, and return what to complete; None if it was."""
+        """End it: release all but the counts, and return the Future to complete; None if it had
+        ended.
+        """
         with self._lock:
             if self.task is None:
                 return None
@@ -305,7 +309,7 @@ class BackwardPass:
 
 
 class DistGraphTask(GraphTask):
-    """What the engine knows of a worker's part of a pass; from here Nodes find their pass."""
+    """The engine's GraphTask of a worker's part of a pass; Nodes find their pass through it."""
 
     def __init__(
         self,
@@ -324,6 +328,6 @@ class DistGraphTask(GraphTask):
             exit_on_error=True,
         )
         self.part = part
-        # No waiting caller is to be woken: whoever completes the task goes on from there.
+        # No waiting caller must be woken: the thread that completes the task goes on.
         self.owner_queue = None
         self.thread_state = thread_state

@@ -176,9 +176,9 @@ class DistAutogradContainer(EndsEverywhere):
         self.retrieve_context(context_id)
 
     def release_context(self, context_id: int) -> None:
-        """Forget one context here, and ask every worker it touched to do the same.
+        """Forget one context here, and notify every worker that it reached.
 
-        Thread  any; does not wait for the peers, which are asked up to 20 times each
+        Thread  any; does not wait for the peers; each notice is sent up to 20 times
         Raises  ContextError if this worker has no such context
         """
         self.is_valid_context(context_id)
@@ -192,7 +192,7 @@ class DistAutogradContainer(EndsEverywhere):
     release_context_if_present = end
 
     def _release(self, context_id: int, notified_by: Worker | None = None) -> bool:
-        # Whoever is asked to release it may have a message of it that waits to be run.
+        # A worker that gets such a notice may still have a message of the context in its queue.
         context = self._shard(context_id).take(context_id, may_come=notified_by is not None)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
@@ -215,7 +215,7 @@ class DistAutogradContainer(EndsEverywhere):
         self.tell_end(workers - {notified_by}, context.id)
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> list[int]:
-        """Return which contexts are here, and let a worker hear of their ends."""
+        """Return which contexts exist here; the worker will be notified when they end."""
         found = [(number, self.find_context(number)) for number in numbers]
         return [i for i, one in found if one is not None and one.add_known_worker(worker)]
 
@@ -309,8 +309,8 @@ _container_lock = threading.Lock()
 def init(worker_id: int) -> DistAutogradContainer:
     """Make this worker able to open contexts; again with the same id does nothing.
 
-    Raises  TypeError for what is no number; ContextError for an id outside of 0 to 65535, or
-            another id than before
+    Raises  TypeError for a value that is not a number; ContextError for an id outside of 0 to
+            65535, or another id than before
     """
     if type(worker_id) is not int:
         why = f"expected a worker's id, got {type(worker_id).__name__}"
@@ -403,5 +403,5 @@ def _why_none_can_be_opened() -> ContextError:
 
 
 def stop() -> None:
-    """Forget all contexts and ids, when RPC has shut down: the next group starts anew."""
+    """Forget all contexts and ids, when RPC has shut down: the next group begins without them."""
     _container.stop()

@@ -1,4 +1,4 @@
-"""What one worker keeps of one context: its graph's ends, gradients, and the passes over them."""
+"""One worker's share of one context: the graph's ends, gradients, and the passes over them."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class DistAutogradContext:
         return {worker.id for worker in self.known_workers()}
 
     def known_workers(self) -> set[Worker]:
-        """Return whom it has reached from here, and who was reached in turn."""
+        """Return the workers that it has reached from here, and those that they reached in turn."""
         with self._lock:
             return set(self._workers)
 
     def lost_workers(self) -> frozenset[Worker]:
-        """Return which of those that it has reached, or that have reached this one, are over."""
+        """Return the lost workers among those that it has reached or that have reached this one."""
         with self._lock:
             known = self._workers.union(
                 [send.to_worker for send in self._sends.values()],
@@ -88,7 +88,7 @@ class DistAutogradContext:
         return len(self._recvs)
 
     def close(self) -> set[Worker]:
-        """Take in no worker, and no pass, from now on; return who is to hear that it is over."""
+        """Accept no worker, and no pass, from now on; return the workers to notify of the end."""
         with self._lock:
             self._is_closed = True
             return self._workers
@@ -96,7 +96,7 @@ class DistAutogradContext:
     def add_known_worker(self, worker: Worker) -> bool:
         """Remember a worker that is about to be reached; False if the context is over.
 
-        Then nothing of it may go there: nobody would tell that worker to forget it.
+        Then nothing of it may be sent there: that worker would never be notified to forget it.
         """
         return self.add_known_workers({worker})
 
@@ -165,7 +165,7 @@ class DistAutogradContext:
         Raises  ContextError if another is under way; ContextReleasedError if the context is over
         """
         if self._is_closed:
-            # Nobody would end the pass: others may have let go of the context already.
+            # The pass would never end: other workers may have released the context already.
             raise ContextReleasedError(
                 f"context {id_text(self.id)} was released before a backward pass of it began"
             )
@@ -217,13 +217,14 @@ class DistAutogradContext:
         """Return for which sends no word comes from here: their receives are not in the pass."""
         with self._lock:
             part = self._passes.get(pass_id)
-            # What comes after the beginning is in nobody's graph, and nobody is told so.
+            # Receives after the beginning are in nobody's graph, and no notices about them are
+            # sent.
             number = len(self._recvs) if part is None else part.num_recvs
             here = set(itertools.islice(self._recvs, number))
             return [message_id for message_id in message_ids if message_id not in here]
 
     def progress(self, pass_id: int) -> Progress:
-        """Return how a pass stands here; one that has not begun waits for all gradients."""
+        """Return the progress of a pass here; one that has not begun waits for all gradients."""
         with self._lock:
             part = self._passes.get(pass_id)
             workers = (*sorted({one.id for one in self._workers if not one.is_dead}),)
@@ -237,9 +238,9 @@ class DistAutogradContext:
 
         Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
         """
-        # The sum is taken out, added to without the lock, and put back; who comes meanwhile finds
-        # none and puts in another, which is added then. What is kept for its tangents or history
-        # may be somebody else's as well.
+        # The sum is taken out, added to without the lock, and put back; another thread that arrives
+        # meanwhile finds none and puts in another sum, which is added then. A gradient that is kept
+        # for its tangents or history may be shared with others.
         is_ready = (mine and grad._layout.contiguous) or _is_more_than_an_array(grad)
         while (have := self._take_out_or_put(accumulator, grad, put=is_ready)) is not grad:
             if have is None:
@@ -298,7 +299,7 @@ class DistAutogradContext:
             return self._grads.get(accumulator)
 
     def take_gradient(self, leaf: Tensor) -> Tensor | None:
-        """Return what a leaf's gradients have added up to, and let the next one begin anew."""
+        """Return the sum of a leaf's gradients, and start the next sum from zero."""
         grad = self.gradients().get(leaf)
         with self._lock:
             self._grads.pop(leaf._edge, None)

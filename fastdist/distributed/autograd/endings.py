@@ -1,10 +1,10 @@
 """How what several workers know by one id, a context or a level, ends at all of them."""
 
-# Note [Word that something is over]
-# Whoever has taken a context or a level to other workers tells them when it is over, and so does
-# each that hears of it. Such word may go down with a worker in between. So who loses one asks the
-# owners of what it holds which of that is over, and is told of the rest from then on; what the lost
-# worker owned is over by itself.
+# Note [Notices of ends] A worker that has taken a context or a level to other workers notifies them
+# of its end, and each of them passes the notice on. A worker may be lost together with such a
+# notice. So a worker that loses a peer queries the owners of all that it holds about what has
+# ended, and is notified of the other ends from then on; all that the lost worker owned ends at
+# once.
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _KIND: Final = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
 _RETRIES: Final = 20
-# With it the ids in a message are not over, but held by who asks which of them are.
+# Marks ids of a message as not over: the sender holds them, and queries which have ended.
 _HELD: Final = "held"
 
 
@@ -42,17 +42,19 @@ class EndsEverywhere(ABC):
 
     what: str
     ids: str
-    # What the log says where others could not be told, and how loud.
+    # The log line for workers that could not be notified, and its level.
     failure: str
     level = logging.INFO
 
     @abstractmethod
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End one here, if it is here, and tell all whom this worker told of it but notified_by."""
+        """End one here, if it exists, and notify all that this worker notified of it, except
+        notified_by.
+        """
 
     @abstractmethod
     def open_to(self, numbers: Sequence[int], worker: Worker) -> Collection[int]:
-        """Return which of this worker's are open, and let another one hear of their ends."""
+        """Return which of this worker's are open; the other worker is notified when these end."""
 
     @abstractmethod
     def held(self) -> Mapping[Worker, list[int]]:
@@ -81,7 +83,7 @@ class EndsEverywhere(ABC):
         )
 
     def handle_end(self, request: Message) -> Reply | None:
-        """End what is over, or tell which is of those that the sender holds."""
+        """End what is over, or reply with the ended ones among those that the sender holds."""
         sender = request.peer
         named = numbers(request.metadata, self.ids, sender.id)
         if _HELD in request.metadata:

@@ -52,22 +52,21 @@ if TYPE_CHECKING:
 
 # Note [Results that nobody uses]
 # In the fast mode a pass waits for ever for the gradient of a result that no root depends on. In
-# the auto mode each worker, when its part of a pass begins, says of all receives that lie below
-# none of its starts that they are unused. That ends the sends which they belong to, with undefined
-# gradients, and so on. A worker begins with the first such word, or gradient. One that hears none
-# (its results carry no gradients at all, or only loops lead to it) is asked to begin when the root
-# has waited a little while (stall.py). Every message's receive then is below a start of its worker,
-# known to be unused or not there, so by the order in which messages were sent all of them end.
-#
-# PyTorch's design notes have a third mode, smart, which would find the sends that take part in a
-# round of messages before the pass. It would end with the same gradients, and pay its round always;
-# here nobody asks but for a pass that waits. So it is not built.
+# the auto mode each worker, when its part of a pass begins, reports all receives below none of its
+# starts as unused. That ends their sends, with undefined gradients, and so on. A worker begins with
+# the first such report, or gradient. A worker that gets none (its results carry no gradients at
+# all, or only loops lead to it) gets a request to begin when the root has waited a little while
+# (stall.py). Every message's receive then is below a start of its worker, known to be unused or
+# missing, so all of them end, by the order in which messages were sent.
+# PyTorch's design notes have a third mode, smart, which would find the participating sends in a
+# round of messages before the pass. It would end with the same gradients, and always pay for its
+# round; here only a pass that waits sends queries. So it does not exist here.
 
 # Note [Gradients that have gradients]
-# With create_graph each worker records what its part of the pass does, and gradients that have a
-# history travel as tensors do in a call: with a send in the context where they leave, and a receive
-# where they come. The gradients in the contexts then lead back over all workers, and a later pass
-# of the same context differentiates them. Those sends and receives are no part of the pass that
+# With create_graph each worker records its part of the pass, and gradients that have a history
+# travel as tensors do in a call: with a send in the context where they leave, and a receive where
+# they arrive. The gradients in the contexts then lead back over all workers, and a later pass of
+# the same context differentiates them. Those sends and receives do not belong to the pass that
 # makes them: it began without them.
 
 
@@ -103,12 +102,12 @@ class DistEngine:
         edges, gradients = validate_roots(roots)
         root = GraphRoot(edges, gradients, next_sequence_number())
         pass_id = get_instance().new_autograd_message_id()
-        # What is recorded goes through the graph that is there.
+        # The new graph leads through the present one, so that is kept.
         keeps_graph = retain_graph or create_graph
         terms = Terms(context_id, pass_id, keeps_graph, is_auto, create_graph, to_grad)
         part, task, _ = self._begin(context, root, terms)
         assert task is not None, "a pass that has not been announced was aborted"
-        # This worker's part, and then those that are asked to begin.
+        # This worker's part, and then those of workers that get a request to begin.
         begun: list[Future[Any]] = [part.done]
         failed: Future[Any] | None = None
 
@@ -177,7 +176,7 @@ class DistEngine:
     def _tell_unused(
         self, context: DistAutogradContext, task: DistGraphTask, outbox: Outbox
     ) -> None:
-        """Say of what came here, and leads to nothing that the pass runs, that it is unused.
+        """Report receives here that lead to nothing the pass runs as unused.
 
         See Note [Results that nobody uses].
         """
@@ -218,7 +217,7 @@ class DistEngine:
             # Told of what is unused, or asked to begin, it has heard meanwhile, and is done.
             self._arrive(context, part, came, fresh=fresh)
             return _done(), None
-        # Not asked for later: with its end the part lets go of it.
+        # Taken now: at its end the part releases it.
         done = part.done if is_new else _done()
         outbox = Outbox(part)
         ended: list[Node] = []
@@ -234,7 +233,7 @@ class DistEngine:
         batch = outbox.batches.pop(sender, None) if direct and sender else None
         outbox.flush()
         if batch is not None and not done.done():
-            # More is to come, here or elsewhere; these gradients must not wait for it.
+            # More will come, here or elsewhere; these gradients must not wait for it.
             outbox.send(batch)
             batch = None
         if batch is not None:
@@ -298,8 +297,10 @@ class DistEngine:
             with self._lock:
                 self._under_way.add(part)
         if debug_log.of_autograd:
-            me, asker = get_instance().worker_id, -1 if requester is None else requester.id
-            debug_log.backward(me, context.id, terms.pass_id, "begins, requested by rank %d", asker)
+            me, by = get_instance().worker_id, ""
+            if requester is not None:
+                by = f", requested by rank {requester.id}"
+            debug_log.backward(me, context.id, terms.pass_id, "begins%s", by)
         if task.streams:
             self.global_cpu_thread.start()
         return part, task, True
@@ -308,9 +309,8 @@ class DistEngine:
         """Run Nodes, each counted as an outstanding task, and all CPU Nodes that become ready
         through them, on this thread.
 
-        Several threads may do so for one pass: each has a queue of its own, so none waits for
-        another's work. The outbox keeps what is to be sent. See Note [Gradients that wait a
-        little].
+        Several threads may do so for one pass: each has its own queue, so none waits for another's
+        work. The outbox keeps the messages to send. See Note [Gradients that wait a little].
         """
         if starts:
             queue = OwnQueue()
@@ -319,10 +319,10 @@ class DistEngine:
             self._empty(task, queue, outbox, len(starts))
 
     def _empty(self, task: DistGraphTask, queue: OwnQueue, outbox: Outbox, starts: int) -> None:
-        """Run what is queued, and what that queues, for so many outstanding tasks.
+        """Run the queued Nodes, and those that they queue, for so many outstanding tasks.
 
-        What tls holds for a Node is set once, not as the local engine does for each: that would
-        cost as much as a small one.
+        The state in tls is set once, not for each Node as in the local engine: that would cost as
+        much as a small Node.
         """
         engine, context_id = local_engine(), task.part.terms.context_id
         plain = is_plain(task)
@@ -431,7 +431,9 @@ class DistEngine:
 
 
 def _reached(context: Callable[[], DistAutogradContext | None]) -> set[Worker]:
-    """Return whom a context has reached; nobody once it is gone, which its passes do not keep."""
+    """Return the workers that a context has reached; an empty set after its end, as passes do not
+    keep it.
+    """
     found = context()
     return set() if found is None else found.known_workers()
 

@@ -19,9 +19,9 @@ from .message_autograd import context_guard
 
 # Note [Inputs that live elsewhere]
 # An input may be an RRef to a Tensor of any worker: a parameter that stays where it is. The
-# function is given another RRef instead, made on its owner, to a leaf of its own or to a dual: what
-# it does there by rpc's calls carries history and tangent on. The product comes back as an RRef to
-# where the parameter is; a direction for it may be a Tensor or an RRef.
+# function gets another RRef instead, made on its owner, to a new leaf or to a dual: rpc's calls on
+# it carry history and tangent on. The product is returned as an RRef to a Tensor on the parameter's
+# worker; a direction for it may be a Tensor or an RRef.
 
 # Note [Two passes for a Hessian]
 # A Hessian-vector product is a second pass, from the product of the gradients with the direction,
@@ -42,11 +42,11 @@ def jvp(
     that func calls.
 
     The arguments are those of `autograd.functional.jvp`, but an input, and its entry of v, may be
-    an RRef to a Tensor of another worker. Nothing is recorded: a context that is open takes no
-    part. To differentiate the product, call func on dual tensors inside of a context.
+    an RRef to a Tensor of another worker. Nothing is recorded: an open context takes no part. To
+    differentiate the product, call func on dual tensors inside of a context.
 
     Thread  runs in the caller
-    Raises  TypeError for inputs, or results, that are no Tensors; RuntimeError for a v that does
+    Raises  TypeError for inputs, or results, that are not Tensors; RuntimeError for a v that does
             not fit the inputs, or none where an input has several elements; with strict, where a
             result does not depend on the inputs
     """
@@ -73,12 +73,12 @@ def hvp(
 
     The arguments are those of `autograd.functional.hvp`, but an input, and its entry of v, may be
     an RRef to a Tensor of another worker; its product is then an RRef to a Tensor of that worker.
-    The passes have a context of their own: neither one that is open, nor any `.grad`, is touched.
+    The passes have a private context: neither an open one, nor any `.grad`, is changed.
 
     Thread  runs in the caller
-    Raises  TypeError for inputs that are no Tensors; RuntimeError for a v that does not fit the
-            inputs, or none where an input has several elements; where func gives no single number;
-            with strict, where an input does not matter; what a pass raises
+    Raises  TypeError for inputs that are not Tensors; RuntimeError for a v that does not fit the
+            inputs, or none where an input has several elements; where func does not return a single
+            number; with strict, where an input does not matter; errors of a pass
     Note    see Note [Two passes for a Hessian]; to differentiate the product, make it of
             `backward(..., create_graph=True)`
     """
@@ -87,7 +87,7 @@ def hvp(
     with _in_new_context() as context_id, enable_grad():
         leaves = [_leaf(x, requires_grad=True) for x in given]
         pairs = [
-            # What is elsewhere is looked at there.
+            # An RRef is checked at its owner.
             (x, t if isinstance(x, RRef) else _fitting(x, t, i))
             for i, (x, t) in enumerate(zip(leaves, directions, strict=True))
         ]

@@ -68,7 +68,7 @@ class GlobalCpuThread:
             try:
                 self._run(item)
             except BaseException as error:
-                # Whoever waits for the pass hears of it; the next one needs this thread.
+                # The error is raised where the pass is awaited; the next pass needs this thread.
                 task.set_exception(error)
             # Nor what it was given may live as long as this thread then waits.
             del task, item

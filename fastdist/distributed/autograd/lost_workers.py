@@ -1,4 +1,4 @@
-"""What passes and contexts do without workers that are lost, while they are there or before."""
+"""Passes and contexts when workers are lost, during a pass or before it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .context import DistAutogradContext
 
 # Note [Workers that are lost before a pass]
 # The loss of a worker ends the passes that are under way. A later pass would wait for ever for the
-# gradients of what was sent there. In the auto mode there are none: a loss that depended on them
-# had to send a gradient to that worker, which fails by itself. In the fast mode every send takes
-# part, so the pass fails. A send and a receive know the life of the worker at the other end: who
-# has taken its rank since has nothing to do with them.
+# gradients of tensors that were sent there. In the auto mode there are none: a loss that depended
+# on them must send a gradient to that worker, which fails. In the fast mode every send takes part,
+# so the pass fails. A send and a receive know the incarnation of the worker at the other end: a
+# later worker of the same rank is unrelated to them.
 
 
 def handle_lost_worker(worker: Worker) -> None:

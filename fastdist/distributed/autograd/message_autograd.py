@@ -1,4 +1,4 @@
-"""What wraps a message in autograd information: sends on the way out, receives on the way in."""
+"""Autograd information around messages: sends on the way out, receives on the way in."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FORCED = frozenset(
         MessageType.PYTHON_RREF_FETCH_CALL,
     }
 )
-# What a trace calls the requests that are wrapped: what users call.
+# The names of wrapped requests in traces: those of the users' calls.
 _CALLED = {
     MessageType.SCRIPT_CALL: "rpc",
     MessageType.PYTHON_CALL: "rpc",
@@ -101,7 +101,7 @@ class AutogradInterceptor:
         if wanting and not recorded:
             request.metadata[_NOT_RECORDED] = True
             wanting = []
-        # A worker that is only told of the context must hear of its end as well.
+        # A worker that only gets to know the context must be notified of its end as well.
         if not context.add_known_worker(request.peer):
             raise released_inside(context.id)
         device_map = _device_map_to(request.peer)
@@ -113,7 +113,7 @@ class AutogradInterceptor:
         if block is None:
             return None
         if request.peer.is_dead:
-            # What it reached has been settled; it must not bring more.
+            # All that it reached has been settled; it must not add more.
             raise WorkerLostError(f"{in_words(request.peer)}, which sent this request, was lost")
         life = request.metadata.get(_OWNER)
         context = get_instance().get_or_create_context(block.context_id, request.peer, life)
@@ -248,7 +248,7 @@ def receive_recorded(
     device_map: Mapping[Device, Device] | None = None,
 ) -> None:
     """Give gradients that had a history at their sender a receive as theirs."""
-    # What required grad there is a leaf here so far.
+    # Tensors that required grad at the sender are leaves here so far.
     wanting = [gradient for gradient in came if gradient._edge is not None]
     _receive(context, message_id, from_worker, wanting, device_map)
 
@@ -273,8 +273,8 @@ def _receive(
 
 
 def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
-    """Return what a sparse tensor travels as: its values lead back to it, and it may be in the
-    answer to a call in a context, which who packs it does not know.
+    """Return the serialised form of a sparse tensor: its values lead back to it. It may be in the
+    answer to a call in a context, which the packing code cannot know.
     """
     return rebuild_recorded, carried_parts(
         tensor, has_history=tensor._edge is not None and tls.grad

@@ -1,4 +1,4 @@
-"""What this worker does with gradients, clean-ups, aborts and questions that others send."""
+"""Handlers of gradients, clean-ups, aborts and queries that other workers send."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         context,
         came,
         terms,
-        # What a worker sends to itself may share memory with what it still holds.
+        # A message from this worker may share memory with tensors that it still holds.
         fresh=not request.peer.is_self,
         sender=request.peer,
         direct=DIRECT in metadata,
@@ -65,7 +65,7 @@ def handle_abort(request: Message) -> None:
 
 
 def handle_clean_up(request: Message) -> Reply | None:
-    """End the contexts, or levels, that a message is about, or tell which of them are over."""
+    """End the contexts, or levels, that a message names, or reply with the ended ones."""
     is_of_levels = tangent_store().ids in request.metadata
     return (tangent_store() if is_of_levels else get_instance()).handle_end(request)
 

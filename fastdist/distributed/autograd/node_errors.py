@@ -35,7 +35,7 @@ def with_node_named(error: BaseException) -> BaseException:
         return error
     try:
         named = _rebuilt(error, text)
-    except Exception:  # of a class that wants no others beside it, or none that inherit
+    except Exception:  # a class that cannot be combined with others, or not subclassed
         lead, _, rest = text.partition(": ")
         named = GraphError(text if earlier else f"{lead}: {type(error).__name__}: {rest}")
     named.__cause__ = error if earlier is None else error.__cause__

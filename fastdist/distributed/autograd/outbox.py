@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 # Note [Gradients that wait a little]
-# A thread that works on a pass holds gradients for other workers back while what it does next is
-# light: those of many calls to one worker then leave as one message. It never holds them longer
+# A thread that works on a pass holds back gradients for other workers while its next Node is light:
+# the gradients of many calls to one worker then leave as one message. It never holds them longer
 # than HOLD_S or one light Node, and not at all once it has nothing else to do.
-#
-# Where they leave to is known at three places. The root's own thread will only wait: it sends on a
-# lane of its own, asks for the answer `direct`, and takes it without a hop. A worker that can
-# answer such a message for good puts the gradients for its sender into the answer. All else goes
-# as messages by the shared lane.
+# Gradients leave in one of three ways. The root's own thread will only wait: it sends on a lane of
+# its own, requests a `direct` answer, and takes it without a hop. A worker that can complete such a
+# message puts the gradients for its sender into the answer. All others go as messages by the shared
+# lane.
 
 HOLD_S = 200e-6
 LIGHT = 1 << 14  # elements
@@ -64,12 +63,12 @@ class Gradients(NamedTuple):
 
     message_id: int
     tensors: Sequence[Tensor] | None
-    # The message id of their own send and receive, where they have a history.
+    # The message id of the send and receive of the gradients, where they have a history.
     recorded: int = NOT_RECORDED
     devices: Sequence[str] = ()
     # By which the tensors come to the CPU, where they do: to be waited for before they are read.
     copies: HostCopies | None = None
-    # What lets a thread's current streams wait for those that travel, or came, on devices.
+    # Makes a thread's current streams wait for the tensors that travel, or arrived, on devices.
     follow: Callable[[], None] | None = None
 
 
@@ -116,7 +115,7 @@ class GradientBatch:
 
 
 class Outbox:
-    """What one thread has to send for a pass.
+    """The messages that one thread sends for a pass.
 
     Thread  its own
     """
@@ -167,7 +166,7 @@ class Outbox:
             tensors, metadata = self._packed(batch)
             answered = get_current_agent().send(batch.to, kind, tensors, metadata)
         except Exception as error:
-            # Whoever waits for the batch raises it.
+            # A waiter for the batch raises it.
             batch.sent.try_complete(error=error)
             return
         answered.add_done_callback(batch.look)
@@ -251,10 +250,10 @@ def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[G
 
 
 def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return the tensors of a message, those that came in memory of another as copies.
+    """Return the tensors of a message, with copies of those that share another one's memory.
 
-    What lay together at the sender arrives in one buffer (rpc/message/tensors.py): the gradients of
-    x + y are one array. But whoever adds to a gradient here takes it for its own.
+    Gradients that shared memory at the sender arrive in one buffer (rpc/message/tensors.py): those
+    of x + y are one array. But code that adds to a gradient here must own it.
     """
     if len(tensors) < 2:
         return tensors

@@ -11,12 +11,12 @@ from ...graph.node import Node
 
 
 class OwnQueue(ReadyQueue):
-    """A ReadyQueue that one thread fills and empties, for one pass; nobody waits on it.
+    """A ReadyQueue that one thread fills and empties, for one pass; no thread waits on it.
 
-    What is in it is not counted in the pass, which cannot look finished meanwhile: the thread
-    counts as one outstanding task, or several, until it has emptied it.
+    Its tasks are not counted in the pass, which cannot look finished meanwhile: the thread counts
+    as one outstanding task, or several, until it has emptied it.
 
-    Thread  the one that made it. What devices hand back goes to the pass's own queue
+    Thread  the one that made it. Tasks from devices go to the pass's own queue
     """
 
     __slots__ = ()

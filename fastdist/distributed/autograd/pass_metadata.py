@@ -13,7 +13,7 @@ SENDS = "sends"
 
 
 class Terms(NamedTuple):
-    """What all workers of a pass agree on: which one it is, and how it runs."""
+    """The terms that all workers of a pass agree on: its identity, and how it runs."""
 
     context_id: int
     pass_id: int
@@ -40,12 +40,12 @@ class Progress(NamedTuple):
     # Message ids of sends to which no gradient came, and the workers that should send one.
     waiting: tuple[int, ...] = ()
     waits_for: tuple[int, ...] = ()
-    # Whom this worker knows: so the root reaches them all.
+    # The workers that this worker knows: so the root reaches them all.
     workers: tuple[int, ...] = ()
 
     @classmethod
     def read(cls, metadata: Metadata, sender: int) -> Progress:
-        """Return what an answer says."""
+        """Return the progress that an answer reports."""
         found = filled(cls, metadata, sender)
         if len(found.waiting) != len(found.waits_for):
             refuse(metadata, "waits_for", sender, "as many numbers as in 'waiting'")

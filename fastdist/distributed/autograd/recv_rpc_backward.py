@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Context(Protocol):
-    """What a receive knows of its context."""
+    """The part of a context that a receive uses."""
 
     id: int
 
@@ -153,14 +153,14 @@ class RecvRpcBackward(Node):
 
 
 # Note [Gradients between GPUs]
-# Where tensors go from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), gradients do, by the device map
-# of the receive, which need not be that of the calls to its sender: the message says where each
-# belongs (`goals`). They stay where they are until it is packed; `follow`, made where they were
-# given, lets the streams of whoever packs it wait for them, and another one those of the pass to
-# which they come. Their tangents go with them, and what has a history becomes part of the graph
-# there by a receive with the same map turned round, by which the gradients of a further pass go
-# back. Of sparse ones the coordinates come to the CPU, for they are looked at where they arrive; of
-# those with tangents all does.
+# Where tensors go from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), gradients do too, by the device
+# map of the receive, which may differ from that of the calls to its sender: the message names their
+# devices (`goals`). They stay on their device until the message is packed; `follow`, made with
+# them, makes the streams of the packing thread wait for them, and another one those of the
+# receiving pass. Their tangents travel with them, and gradients with a history join the graph there
+# by a receive with the inverted map, which gradients of a further pass follow back. The coordinates
+# of sparse gradients come to the CPU, because they are read where they arrive; gradients with
+# tangents come to the CPU whole.
 
 
 def _on_their_way(
@@ -217,7 +217,7 @@ def _with_tangents(grads: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _arrays_of(grad: Tensor) -> Sequence[Any]:
-    """Return what of a gradient is copied: of a sparse one its coordinates and its values."""
+    """Return the arrays of a gradient to copy: for a sparse one its coordinates and values."""
     if not grad._layout.is_sparse:
         return (grad._array,)
     return grad._array.indices, grad._array.values

@@ -1,4 +1,4 @@
-"""What a distributed pass may begin at."""
+"""The roots of a distributed pass."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def rref_backward(
 
     With the id of a context it is a pass of that context; without one a local pass of the owner.
 
-    Raises  RuntimeError if the value is no tensor; what the pass raises
+    Raises  RuntimeError if the value is not a tensor; errors of the pass
     """
     if self.is_owner():
         _run(self, dist_autograd_ctx_id, retain_graph)

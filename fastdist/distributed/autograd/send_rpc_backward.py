@@ -66,7 +66,8 @@ class SendRpcBackward(Node):
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
         for grad, layout in zip(grads, self.output_layout, strict=True):
-            # What a sparse one names is written to unseen: a dense one would not fit.
+            # Places that a sparse gradient names are written unchecked: a dense one of that shape
+            # would not fit.
             if grad is not None and grad._layout.is_sparse and grad._layout.shape != layout.shape:
                 raise MessageError(
                     f"a gradient of shape {grad._layout.shape} arrived from worker "

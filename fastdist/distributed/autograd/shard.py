@@ -1,4 +1,4 @@
-"""Some of the contexts of a worker, under a lock of their own."""
+"""Some of the contexts of a worker, under one lock."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Shard:
     def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
         """Take a context out and put a tombstone in its place, or where it may come yet.
 
-        Note    None also for one that was not used: nobody is to hear that it is over
+        Note    None also for an unused context: no worker must be notified of its end
         """
         with self.lock:
             context = self.contexts.pop(context_id, None)

@@ -1,4 +1,4 @@
-"""Sparse gradients in messages: coordinates and values side by side, and numbers that tell of them.
+"""Sparse gradients in messages: coordinates and values, and numbers that describe them.
 
 A gradient of few rows costs on the wire what these rows cost. Its two parts are tensors of the
 message like all others, so they need no pickle, and pass in strict mode. Sparse tensors that users
@@ -24,7 +24,7 @@ SPARSE = "sparse"
 
 
 def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
-    """Return gradients with sparse ones as their two parts, and the numbers that tell of those."""
+    """Return gradients with sparse ones as their two parts, and the numbers that describe these."""
     tensors: list[Tensor] = []
     told: list[Value] = []
     for gradient in gradients:
@@ -73,8 +73,8 @@ def spread(names: Sequence[str], told: Sequence[int]) -> list[str]:
 
 
 def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ...]:
-    """Return what rebuild_recorded makes a sparse tensor of; its values have its tangents, and its
-    history if that is to be known.
+    """Return the arguments with which rebuild_recorded makes a sparse tensor; its values have its
+    tangents, and its history with has_history.
     """
     if not has_history and not levels_of((tensor,)):
         return parts_of(tensor)

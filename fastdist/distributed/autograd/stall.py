@@ -1,4 +1,4 @@
-"""What the root of a pass does when nothing moves: asks round, and ends what cannot end itself."""
+"""The root of a pass that does not move: it queries all workers, and ends what cannot end."""
 
 from __future__ import annotations
 
@@ -27,29 +27,30 @@ if TYPE_CHECKING:
 
 # Note [A pass that cannot end]
 # In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
-# and the pass waits for ever; so would it wait for a message that was lost. Gradient messages have
-# no timeout of their own, for a long computation behind one of them is no fault. So when the root
-# has waited the rpc timeout it asks every worker that it can reach through known workers what is
-# going on. Two rounds that say the same, with no Node running and as many gradient messages
-# received as sent, mean that nothing will happen any more. Where all have begun and no send waits,
-# answers are on their way: they come, or their worker is lost.
+# and the pass waits for ever; it would also wait for a lost message. Gradient messages have no
+# timeout, since a long computation behind one of them is legitimate. So when the root has waited
+# the rpc timeout it queries every worker that it can reach through known workers for its progress.
+# Two equal rounds, with no Node running and as many gradient messages received as sent, mean that
+# nothing will happen any more. Where all have begun and no send waits, answers are on their way:
+# they arrive, or their worker is lost.
 
 # Note [Messages that did not arrive]
 # A message may have left a send behind and no receive: it waits for a thread at a callee whose
-# caller has given up, answers such a caller, or could not be sent. Nobody can say that this send is
-# unused but the root of a pass in the auto mode, which asks who should have received it. A receive
-# that is not there now, or came after its worker had begun the pass, gets no gradient in it: all
-# that a root depends on was sent and received before the pass began. It may be said to be unused
-# all the same, if its worker begins later; a send heeds the first word alone.
+# caller has given up, answers such a caller, or could not be sent. Only the root of a pass in the
+# auto mode can decide that this send is unused: it queries the worker that should have received it.
+# A receive that does not exist now, or was added after its worker had begun the pass, gets no
+# gradient in it: all that a root depends on was sent and received before the pass began. The
+# receive may still be reported as unused, if its worker begins later; a send uses only the first
+# report.
 
 _ANSWER_WITHIN_S = 10.0
-# A pass of the auto mode that takes longer than this may be waiting for a worker that hears
-# nothing, as one does each time that an answer needs no gradient (a metric, say). Asking costs a
-# message to each worker, and is over when all have begun; who does not answer, or begin, is asked
-# again after twice the time, up to so long.
+# A pass of the auto mode that takes longer than this may be waiting for a worker that gets no
+# message, which happens each time that an answer needs no gradient (a metric, say). A query costs a
+# message to each worker, and queries end when all have begun; a worker that does not answer, or
+# begin, is queried again after twice the time, up to _LONGEST_POLL_S.
 FIRST_POLL_S = 0.01
 _LONGEST_POLL_S = 1.0
-# Who waits for one worker's answer looks this often whether another one has failed.
+# A thread that waits for one worker's answer checks this often whether another one has failed.
 LOOK_S = 0.25
 
 Notified = dict[Worker, set[int]]
@@ -62,13 +63,13 @@ def wait_for_pass(
     wait: Callable[[float | None], bool],
     begun: list[Future[Any]] | None = None,
 ) -> None:
-    """Wait until wait(timeout in seconds) says that it has seen an end, or the pass is at rest.
+    """Wait until wait(timeout in seconds) reports an end, or the pass is at rest.
 
-    In the auto mode workers that have heard nothing for a while are asked to begin, and told of
-    sends that nobody received; `begun` takes their answers.
+    In the auto mode workers without a message for a while get a request to begin, with the sends
+    that nobody received; `begun` gets their answers.
 
     Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest;
-            WorkerLostError where these wait for a worker that is gone, and nobody has said so
+            WorkerLostError where these wait for a lost worker, and no worker has reported the loss
     """
     is_asking, poll_interval_s = part.terms.is_auto and begun is not None, FIRST_POLL_S
     began = time.monotonic()
@@ -90,7 +91,7 @@ def wait_for_pass(
         begun.extend(moved)
         return None if moved else found
 
-    # Who cannot begin must not keep the root from seeing that nothing moves.
+    # A worker that cannot begin must not keep the root from seeing that nothing moves.
     until = began + (timeout_s if timeout_s > 0 else math.inf)
     while is_asking:
         poll_interval_s = min(2 * poll_interval_s, _LONGEST_POLL_S)
@@ -120,7 +121,7 @@ def is_over(done: Future[None], timeout_s: float | None) -> bool:
 def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
     """Wait until all that were begun are over, or one has failed; False after timeout_s.
 
-    Who failed may be what another waits for, which hears of it from the root alone.
+    A worker may wait for one that failed, and only the root notifies it.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -153,7 +154,7 @@ def first_failed(begun: Sequence[Future[Any]]) -> Future[Any] | None:
 
 
 def handle_progress(request: Message) -> Reply:
-    """Tell the root of a stalled pass how it stands here."""
+    """Report the progress of a stalled pass here to its root."""
     metadata, sender = request.metadata, request.peer.id
     terms = filled(Terms, metadata, sender)
     context = get_instance().find_context(terms.context_id)
@@ -163,7 +164,7 @@ def handle_progress(request: Message) -> Reply:
             missing = (*context.sends_without_receive(terms.pass_id, sends.sends),)
             sends = Sends(missing, context.find_pass(terms.pass_id) is not None)
         return Reply([], sends._asdict())
-    # Who has no such context has no part in the pass, as if that were over.
+    # A worker without such a context takes no part in the pass, as if that were over.
     nothing = Progress(0, 0, 0, begun=True)
     return Reply([], (nothing if context is None else context.progress(terms.pass_id))._asdict())
 
@@ -175,9 +176,9 @@ def _let_all_begin(
     lost: dict[Worker, list[int]],
     notified: Notified,
 ) -> list[Future[Any]]:
-    """Ask those that have not begun to do so, and tell of sends that are lost; return the answers.
+    """Request those that have not begun to do so, and report lost sends; return the answers.
 
-    `notified` is who needs no second word, and of which sends.
+    `notified` are the workers that need no second request, each with the sends that were reported.
     """
     answers: list[Future[Any]] = []
     for worker, answer in found.items():
@@ -190,7 +191,7 @@ def _let_all_begin(
         metadata[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
         part.mark_notified(len(sends))
         begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), metadata)
-        # What fails there later is told here, and nowhere else: the pass must not wait for more.
+        # Errors there that come later are only reported here: the pass must not wait for more.
         part.add_outstanding_rpc(begun, wait=False)
         answers.append(begun)
     return answers
@@ -199,13 +200,13 @@ def _let_all_begin(
 def _sends_without_receive(
     agent: RpcAgent, part: BackwardPass, found: Round
 ) -> dict[Worker, list[int]] | None:
-    """Return, by worker, the sends of which nobody will say anything.
+    """Return, by worker, the sends that nobody will ever settle.
 
-    None without an answer of each, or where a context has just come.
+    None unless all have answered, or where a context has just arrived.
 
     See Note [Messages that did not arrive].
     """
-    # By rank: who waits says no more of whom it waits for.
+    # By rank: a worker that waits reports the sender by rank alone.
     senders: dict[int, dict[int, Worker]] = {}
     for worker, answer in found.items():
         for message_id, receiver in zip(answer.waiting, answer.waits_for, strict=True):
@@ -221,7 +222,7 @@ def _sends_without_receive(
         for one, of, answered in asked:
             without, begun = filled(Sends, answered.wait().metadata, one.id)
             if found[one].begun and not begun:
-                return None  # the context has come there meanwhile, and knows of no pass
+                return None  # the context has arrived there meanwhile, without the pass
             for message_id in without:
                 if message_id in of:
                     lost.setdefault(of[message_id], []).append(message_id)
@@ -233,7 +234,7 @@ def _sends_without_receive(
 def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass) -> Round | None:
     """Return the progress of each living worker reached; None if one did not answer.
 
-    If it is lost meanwhile, that ends the pass by itself.
+    If it is lost meanwhile, the pass ends anyway.
     """
     me, kind = agent.worker(), MessageType.PASS_PROGRESS_REQ
     found: Round = {me: context.progress(part.terms.pass_id)}
@@ -270,7 +271,8 @@ def _at_rest(found: Round) -> bool:
 
 
 def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
-    # All that are reached and live have been asked. Who waits for another may notice its end last.
+    # All living workers that are reached have answered. The last to notice a peer's end may be one
+    # that waits for it.
     waited_for = {rank for answer in found.values() for rank in answer.waits_for}
     gone = waited_for.difference(worker.id for worker in found)
     if gone:

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 # Note [Levels on other workers]
 # A level has an index where it was opened, and gets a global id, (worker id << 48) + counter, when
-# it first travels. Other workers hold a mirror of it. A message names the levels it speaks of
-# together with all that are outside of them, outermost first: mirrors are made in that order, and
-# so stand to each other as the levels do (graph/forward_grad.py, Note [Levels and their order]).
-# Whoever sends a level to a worker remembers that, and at the level's end says so to all whom it
-# told; they do likewise (endings.py). What arrives after the end is dropped: a level that is over
-# has no tangents.
+# it first travels. Other workers hold a mirror of it. A message names its levels together with all
+# that are outside of them, outermost first: mirrors are made in that order, and so have the same
+# order as the levels (graph/forward_grad.py, Note [Levels and their order]). A worker remembers to
+# which workers it sent a level, and notifies them of the level's end; they do likewise
+# (endings.py). A message that arrives after the end is dropped: a level that is over has no
+# tangents.
 
 # Names in a message's metadata: the levels it speaks of; the sender's innermost one.
 _LEVELS = "tangents.levels"
 _CURRENT = "tangents.current"
-# Of each of the levels the incarnation of its owner, where that is neither who sends nor who reads
-# this, else 0; left out where all are 0. An id has the owner's rank alone.
+# For each of the levels the incarnation of its owner, where the owner is neither the sender nor the
+# reader, else 0; left out where all are 0. An id has only the owner's rank.
 _OWNERS = "tangents.owners"
 
 
@@ -53,8 +53,8 @@ class TangentStore(EndsEverywhere):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counter = itertools.count()
-        # By global id: whom we told; of a mirror whose level it is, and which levels are outside of
-        # it, outermost first.
+        # By global id: the workers that were notified; for a mirror the owner of its level, and the
+        # levels outside of it, outermost first.
         self._notified: dict[int, set[Worker]] = {}
         self._owner: dict[int, Worker] = {}
         self._outer: dict[int, tuple[int, ...]] = {}
@@ -82,9 +82,9 @@ class TangentStore(EndsEverywhere):
         return tuple(found)
 
     def tell(self, global_ids: Iterable[int], worker: Worker) -> tuple[int, ...]:
-        """Remember that a worker hears of levels, and return them, without those that are over.
+        """Remember that a worker will get levels, and return them, without those that are over.
 
-        Whoever heard of one after its end would mirror it for ever.
+        A worker that gets one after its end would mirror it for ever.
         """
         with self._lock:
             alive = tuple([i for i in global_ids if i not in self._ended])
@@ -112,18 +112,20 @@ class TangentStore(EndsEverywhere):
             if owner is None:
                 owner = _owner_of(global_id, brought_by, lives[position] if lives else 0)
             with self._lock:
-                # Whether they are lost is asked under the lock, too: of who is lost later, it is
-                # heard later that its levels are to end, and what it brought is to be asked about.
+                # The loss is checked under the lock, too: for a worker that is lost later, the ends
+                # of its levels follow later, and the owners of levels that it brought are queried.
                 is_lost = owner is None or owner.is_dead or brought_by.is_dead
                 if owner is None or is_lost or global_id in self._ended:
                     continue
                 self._owner[global_id] = owner
                 self._outer.setdefault(global_id, chain[:position])
-                # Under the lock, so that an end that is heard now finds the mirror.
+                # Under the lock, so that a notice of the end that arrives now finds the mirror.
                 ForwardADLevel.get_or_create_mirror(global_id)
 
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End a level here if it is a mirror, and tell all whom we told of it but notified_by."""
+        """End a level here if it is a mirror, and notify all that we sent it to, except
+        notified_by.
+        """
         with self._lock:
             told = self._notified.pop(number, set())
             self._outer.pop(number, None)
@@ -150,7 +152,7 @@ class TangentStore(EndsEverywhere):
         ForwardADLevel.forget_global_ids()
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> tuple[int, ...]:
-        """Return which levels are open here, and let a worker hear of their ends."""
+        """Return which levels are open here; the worker will be notified when they end."""
         is_open = ForwardADLevel.try_get_by_global_id
         return self.tell([i for i in numbers if is_open(i) is not None], worker)
 

@@ -50,11 +50,11 @@ class Passage(NamedTuple):
 
 
 def fit(sightings: Mapping[int, Sighting], passages: Iterable[Passage], own: int) -> dict[int, int]:
-    """Return what to add to each worker's clock to have that of `own`: the middle of what both the
-    sightings and the messages leave possible, for no message comes before it left.
+    """Return the offset of each worker's clock from that of `own`: the middle of the range that
+    both the sightings and the messages allow, since no message arrives before it left.
 
-    Note    where clocks drift, it may be that nothing is left: then the sightings are taken for
-            less exact than they said
+    Note    where clocks drift, that range may be empty: then the sightings are taken as less exact
+            than they claim
     """
     # One for each pair: that with the least time to spare.
     least: dict[tuple[int, int], int] = {}
@@ -113,7 +113,7 @@ class Clock:
         self._first, self._last = first, last
 
     def ours(self, theirs_ns: int) -> int:
-        """Return what our clock showed when theirs showed that."""
+        """Return our clock's time when theirs showed that."""
         first, last = self._first, self._last
         passed_ns = last.at_ns - first.at_ns
         # A drift that is smaller than what the sightings may be wrong by is none.

@@ -1,4 +1,4 @@
-"""What the graph of a context looks like over its workers, and where a pass spent its time."""
+"""The graph of a context over its workers, and where a pass spent its time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fastdist.system.foreign_text import one_line
 
 from ...core.errors import WorkerLostError
 from ...graph.node import Node, node_of
+from ...instrumentation.notebook import picture
 from ...instrumentation.time_ranges import clock
 from ..autograd.backward_pass import BackwardPass
 from ..autograd.container import INVALID_CONTEXT_ID, get_instance
@@ -24,14 +25,14 @@ from .picture import Drawing
 from .pieces import ROOT, Failed, Hop, Piece, Stretch, critical_path
 
 # Note [Clocks of several machines]
-# Each worker's clock is set against that of who asks, by the quickest of some round trips, and by
-# the gradients themselves, which arrived after they had left (clocks.py). The report is asked
-# for first: that opens the connection, which would make the round trips long.
+# Each worker's clock is aligned with that of the worker that runs explain, by the quickest of some
+# round trips, and by the gradients themselves, which arrived after they had left (clocks.py). The
+# report is requested first: that opens the connection, which would make the round trips long.
 
 # Note [Passes that failed]
-# Each worker keeps the words of the error that ended its part. What is told is that of the worker
-# where it happened: the others' came in an answer, or with the word to give up. Who was lost is
-# asked nothing; the others name it, and its hops end nowhere.
+# Each worker keeps the text of the error that ended its part. The report names that of the worker
+# where it happened: the others' came in an answer, or with the notice to give up. Lost workers get
+# no query; the others name them, and their hops end nowhere.
 
 _TIMEOUT_S = 10.0
 _AT_ONCE = 10
@@ -153,7 +154,7 @@ class Explanation:
         more = f" and {len(piece.ends) - 4} more" if len(piece.ends) > 4 else ""
         to = [f"message{'s' if len(piece.ends) > 1 else ''} {ends}{more}"] if ends else []
         to += [_count(piece.leaves, "leaf")] if piece.leaves else []
-        # Of roots that nobody holds any more there is nothing to count.
+        # Roots that nobody holds any more have no Nodes to count.
         what = f"{_count(piece.nodes, 'Node')} " if piece.nodes else ""
         if piece.has_failed:
             where = f"in {piece.failed_in}, " if piece.failed_in else ""
@@ -170,6 +171,10 @@ class Explanation:
     def to_svg(self) -> str:
         """Return a picture: a row for each worker, over time, or over steps where none is known."""
         return self._drawing().svg()
+
+    def _repr_html_(self) -> str:
+        """Return the picture, and the text to unfold, for a notebook."""
+        return picture(self.to_svg(), str(self))
 
     def save(self, path: str | Path) -> None:
         """Write a picture that needs nothing else, as the name ends: .html, .svg, .dot or .txt.
@@ -197,16 +202,16 @@ class Explanation:
 
 
 def explain(context_id: int | str) -> Explanation:
-    """Return what a context's graph over its workers looks like, and how its last pass went.
+    """Return the graph of a context over its workers, and how its last pass went.
 
-    Before a pass it tells of the graph alone; during one, of what has happened so far; after it, of
-    where the time went, and of a pass that failed, what failed where. What the roots lead to is
-    known as long as somebody holds them. The id may be given as explain, errors and the log write
-    it, `"0:5"` for the context of number 5 of worker 0.
+    Before a pass it describes the graph alone; during one, what has happened so far; after it,
+    where the time went, and for a failed pass, what failed where. The Nodes below the roots are
+    known as long as somebody holds the roots. The id may be given as explain, errors and the log
+    write it, `"0:5"` for the context of number 5 of worker 0.
 
-    Thread  any; asks every worker that the context reached, and waits for the answers
+    Thread  any; queries every worker that the context reached, and waits for the answers
     Raises  ContextError if this worker has no such context; RpcError if a worker does not answer;
-            TypeError and ValueError for what is no id
+            TypeError and ValueError for a value that is not an id
     """
     context_id = _id_of(context_id)
     container = get_instance()
@@ -260,7 +265,7 @@ def _clock_here() -> int:
 
 
 def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
-    """Return what one worker knows of a context and a pass, in plain values."""
+    """Return one worker's report on a context and a pass, in plain values."""
     context = get_instance().find_context(context_id)
     name = get_current_agent().get_worker_info().name if is_current_agent_set() else "this worker"
     found: dict[str, Any] = {"name": name, "workers": {}, "lost": {}, "stretches": []}
@@ -440,7 +445,9 @@ def _with_forgotten_roots(
 
 
 def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
-    """Return what failed, where it happened; of what happened elsewhere, what is known here."""
+    """Return the failures, where they happened; of failures elsewhere, those that are known
+    here.
+    """
     told = {worker: one["failure"] for worker, one in reports.items() if one["failure"]}
     own = {worker: words for worker, (_, is_own, words, *_) in told.items() if is_own}
     return own or {worker: words for worker, (_, _, words, *_) in told.items()}

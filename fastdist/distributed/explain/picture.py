@@ -122,8 +122,8 @@ class Drawing:
         }
 
     def _lanes(self) -> tuple[dict[int, tuple[int, int, dict[tuple[int, int], int]]], int]:
-        """Return for each worker its top, how many lanes it has, and who is in which; and the
-        height of all. Stretches that overlap stand below each other.
+        """Return for each worker its top, its number of lanes, and the lane of each stretch; and
+        the height of all. Stretches that overlap are drawn below each other.
         """
         found: dict[int, tuple[int, int, dict[tuple[int, int], int]]] = {}
         top, gap = _TOP, self._longest / 200
@@ -171,7 +171,7 @@ class Drawing:
             start = max(above, key=lambda key: self._spans[key][0])
             left, y = self._spans[start][1], places[start]
         else:
-            # Of roots that are not known.
+            # From unknown roots.
             left, y = -0.5, tops[hop.from_worker]
         if self._is_timed and hop.left is not None:
             left = hop.left

@@ -6,28 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # Note [Stretches and hops]
-# A pass over workers is a graph of two kinds of pieces. A stretch is what a worker does from one
-# start on: from the roots, or from the gradients of one message that it sent, through the Nodes
-# below, to leaves and to receives, which send gradients on. A hop is such gradients on their way
-# from a receive to its send. Who sends gradients on waits for all starts that lead to a receive;
-# the last of them to come is the one on the critical path. Where no pass has run the path with the
-# most Nodes stands for it. Of a pass that failed it is the way to the failure: to the hop that went
-# to a worker which was lost, to what leads to the Node that raised, or, where the pass came to
-# rest, to a hop that no Node of it leads to. Of roots that nobody holds the Nodes are not known,
-# but what left for them is: such a stretch has no Nodes.
+# A pass over workers is a graph of two kinds of pieces. A stretch is a worker's work from one start
+# on: from the roots, or from the gradients of one message that it sent, through the Nodes below, to
+# leaves and to receives, which send gradients on. A hop is such gradients on their way from a
+# receive to its send. A receive sends gradients on when all starts that lead to it have arrived;
+# the last one is on the critical path. Where no pass has run the path with the most Nodes stands
+# for it. For a pass that failed it is the path to the failure: to the hop to a worker which was
+# lost, to the stretch that leads to the Node that raised, or, where the pass came to rest, to a hop
+# that no Node leads to. The Nodes of roots that nobody holds are unknown, but their outgoing hops
+# are known: such a stretch has no Nodes.
 
 ROOT = -1
 
 
 class Stretch(NamedTuple):
-    """What a worker does from one start on."""
+    """A worker's work from one start on."""
 
     worker: int
     start: int  # the message id of a send; ROOT for the roots
     ends: tuple[int, ...]  # message ids of receives
     nodes: int
     leaves: int
-    began: float | None  # seconds since the pass began where explain was asked for
+    began: float | None  # seconds since the pass began on the worker that runs explain
     ended: float | None
     has_failed: bool = False
     failed_in: str = ""  # the name of the Node that raised the error, if one did
@@ -64,7 +64,8 @@ def critical_path(
     failed: Mapping[int, Failed] | None = None,
     lost: Collection[int] = (),
 ) -> tuple[Piece, ...]:
-    """Return what a pass waited for, from its beginning to its end; the longest way if none ran.
+    """Return the pieces that a pass waited for, from its beginning to its end; the longest path if
+    none ran.
 
     `failed` are the workers where a pass failed, and `lost` those that were lost in it.
     """
@@ -85,8 +86,8 @@ def critical_path(
 def _where_it_failed(
     timed: Sequence[Stretch], hops: Sequence[Hop], failed: Mapping[int, Failed]
 ) -> Stretch | None:
-    """Return what began last of what leads to the Node that raised, or, where that is not known, on
-    a worker where the pass failed of what it did not end.
+    """Return the last stretch to begin that leads to the Node that raised; where that Node is
+    unknown, the last one that did not end on a worker where the pass failed.
     """
     there = [one for one in timed if one.worker in failed]
     found = [one for one in there if one.start in failed[one.worker].starts]
@@ -136,7 +137,7 @@ def _path_to(end: Piece | None, timed: Sequence[Stretch], hops: Sequence[Hop]) -
 
 
 def _above(hop: Hop, timed: Sequence[Stretch]) -> Stretch | None:
-    """Return what the gradients of a hop waited for last before they left."""
+    """Return the stretch that the gradients of a hop waited for last before they left."""
     above = [o for o in timed if o.worker == hop.from_worker and hop.message_id in o.ends]
     before = [one for one in above if _began(one) <= _left(hop)]
     return max(before or above, key=_began, default=None)

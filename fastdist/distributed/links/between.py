@@ -125,7 +125,7 @@ class Between:
         self._alarm = alarm
         self._host = host
         self._bell: Doorbell | None = None
-        # Connected by the first large sum: two machines have a pair, more of them a ring.
+        # Connected by the first large sum: two machines use a pair, more use a ring.
         self._ring: Ring | None = None
         self.pair: Pair | None = None
 

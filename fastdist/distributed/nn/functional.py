@@ -46,7 +46,7 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
     reductions are of integers and have none.
 
     Args:
-        tensor: Of the same shape and dtype on all members.
+        tensor: The input, of the same shape and dtype on all members.
         op: A ReduceOp.
         group: The group; the default one if None.
 
@@ -76,7 +76,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
     """Return the reduction of the tensors of all members on member dst, zeros on the others.
 
     Args:
-        tensor: Of the same shape and dtype on all members.
+        tensor: The input, of the same shape and dtype on all members.
         dst: A rank of the default group.
         op: SUM, AVG or PREMUL_SUM.
         group: The group; the default one if None.
@@ -111,7 +111,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     """Return the tensors of all members, on all of them.
 
     Args:
-        tensor: Of the same shape and dtype on all members.
+        tensor: The input, of the same shape and dtype on all members.
         group: The group; the default one if None.
     """
     return carried(tensor, AllGather(group)).unbind(0)
@@ -121,7 +121,7 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
     """Return the tensors of all members on member dst, as many tensors of zeros on the others.
 
     Args:
-        tensor: Of the same shape and dtype on all members.
+        tensor: The input, of the same shape and dtype on all members.
         dst: A rank of the default group.
         group: The group; the default one if None.
     """
@@ -171,9 +171,9 @@ def all_to_all(
     """Return the tensors that the members have for this one.
 
     Args:
-        output_tensor_list: A tensor for each member, of the shape of what it sends; gets the
-            numbers as well.
-        input_tensor_list: What to send to each member.
+        output_tensor_list: A tensor for each member, of the shape that the member sends; gets
+            the numbers as well.
+        input_tensor_list: The tensors to send, one for each member.
         group: The group; the default one if None.
     """
     sent = [tensor.numel() for tensor in input_tensor_list]
@@ -221,7 +221,7 @@ def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
     `recv` at the same place of its program.
 
     Args:
-        tensor: What is sent.
+        tensor: The tensor to send.
         dst: A rank of the default group.
         group: The group; the default one if None.
         tag: Tells messages between the same members apart.
@@ -231,11 +231,11 @@ def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
 
 
 def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
-    """Return what member src sends by `send`.
+    """Return the tensor that member src sends by `send`.
 
     Args:
-        tensor: Of the shape and dtype that come. Its numbers are not read. The result needs a
-            gradient, or has a tangent, if this tensor does: as the one that is sent.
+        tensor: A tensor of the incoming shape and dtype. Its numbers are not read. The result needs
+            a gradient, or has a tangent, if this tensor does: as the one that is sent.
         src: A rank of the default group.
         group: The group; the default one if None.
         tag: As in `send`.

@@ -1,8 +1,8 @@
 """Several small messages in one frame: a send costs more than what a small message needs else."""
 
-# A send lets go of the interpreter lock, wakes the transport's thread, and waits for the lock again
-# beside threads that compute: 10 to 50 us, several times what packing the message takes. So whoever
-# has several messages for one connection joins them. A lone message is never held back for that.
+# A send releases the interpreter lock, wakes the transport's thread, and waits for the lock again
+# among threads that compute: 10 to 50 us, several times the packing of the message. So senders join
+# several messages for one connection. A lone message is never held back for that.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST_BYTE: Final = bytes([BATCH])
 
 
 def can_join(frames: Sequence[Buffer]) -> bool:
-    """Return whether a message may be part of a batch: it is small, and has no frames beside it."""
+    """Return whether a message may be part of a batch: it is small, and has one frame."""
     return len(frames) == 1 and len(frames[0]) <= MAX_BYTES // 4
 
 
@@ -59,9 +59,9 @@ def is_batch(frames: Sequence[Buffer]) -> bool:
 
 
 def split(frames: list[Buffer]) -> Iterator[list[Buffer]]:
-    """Yield the messages of what came in, one if it is no batch.
+    """Yield the messages of what arrived, one if it is not a batch.
 
-    Raises  MessageError for a batch whose lengths do not fit what came
+    Raises  MessageError for a batch whose lengths do not fit its size
     """
     first = frames[0]
     if not first or first[0] != BATCH:

@@ -18,9 +18,9 @@ _REGISTERED = (absent, inproc, ipc, shm, tcp)
 
 
 class Context:
-    """What this worker listens on and by which ways it reaches others.
+    """This worker's listeners, and the transports by which it reaches others.
 
-    Raises  RpcError for unknown names; BackendNotViableError if nothing of a list can be had
+    Raises  RpcError for unknown names; BackendNotViableError if no entry of a list is available
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Context:
     def connect(
         self, transport: str, address: str, closed: Doorbell, peer: str, *, watched: bool = False
     ) -> Lane:
-        """Return a new lane, which the ringing of `closed` ends; watched, it tells of breaks."""
+        """Return a new lane, which the ringing of `closed` ends; watched, it reports breaks."""
         for registration in transports.by_priority():
             if registration.name == transport:
                 return registration.member.connect(

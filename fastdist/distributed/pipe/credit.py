@@ -17,7 +17,7 @@ class Credit:
     def __init__(self, max_bytes: int, max_calls: int) -> None:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
-        # Guards the three below it. The condition is on the same lock, for those who wait.
+        # Guards the three below it. The condition uses the same lock, for threads that wait.
         self._lock = threading.RLock()
         self._returned = threading.Condition(self._lock)
         self._bytes = 0

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# Whoever packs messages says in the first frame whether others follow: by how many tensors and how
-# many buffers there are, and by how many frames the first buffer takes. See message/layout.py.
+# The first frame of a message shows whether others follow: the numbers of tensors and of buffers,
+# and the number of frames of the first buffer. See message/layout.py.
 COUNTS: Final = slice(36, 44)
 FIRST_PIECES: Final = slice(72, 76)
 _NO_COUNTS, _ONE_EACH = bytes(8), struct.pack("<II", 1, 1)

@@ -8,9 +8,9 @@ import os
 
 @functools.cache
 def boot_id() -> str:
-    """Return what is the same for all processes of this machine since it started, and nowhere else.
+    """Return an id that all processes of this machine share since it started, and no others.
 
-    Note    containers of one machine share it; whether they share files is asked of the files
+    Note    containers of one machine share it; a look at the files shows whether they share these
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

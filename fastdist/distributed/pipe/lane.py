@@ -1,4 +1,4 @@
-"""What a lane is: one connection to a peer, used by one thread at a time."""
+"""Lanes: connections to a peer, each used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lane(Protocol):
     """
 
     transport: str
-    # Of a lane that was made with `watched` to another process; who reads its events beats it.
+    # For a lane that was made with `watched` to another process; the reader of its events beats it.
     pulse: Pulse | None
 
     @property
@@ -76,13 +76,13 @@ class Lane(Protocol):
         """Return a descriptor that becomes readable when the connection changes; -1 if none."""
 
     def next_connection_event(self) -> str | None:
-        """Return what happened to the connection, in the words of sockets/monitor.py, or None.
+        """Return the next event of the connection, a name of sockets/monitor.py, or None.
 
-        Note    only of a lane that was made with `watched`; None before sleeping on the descriptor
+        Note    only for a lane that was made with `watched`; None before sleeping on the descriptor
         """
 
     def hang_up(self) -> None:
-        """End the connection of a watched lane, which is then made anew."""
+        """End the connection of a watched lane, which then reconnects."""
 
     def close(self, linger_s: float = 0.0) -> None:
         """Close the connection; what was sent may take linger_s more to leave."""

@@ -1,4 +1,4 @@
-"""What a listener is: where the messages of all peers arrive, and from where they are answered."""
+"""Listeners: where the messages of all peers arrive, and from where they are answered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from .frames import Buffer
 
-# What names a connection that came in. Peers may choose some that are bytes; no other.
+# The name of an incoming connection. Peers can choose only some names of type bytes.
 Route: TypeAlias = Hashable
 
 

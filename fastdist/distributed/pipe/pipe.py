@@ -15,8 +15,9 @@ from .frames import Buffer
 from .lane import Lane
 from .shared_lane import SharedLane
 
-# Lanes for callers that block, beside the shared lane 0. A caller that finds none left uses lane 0
-# and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all wait.
+# Lanes for callers that block, in addition to the shared lane 0. A caller that finds none left uses
+# lane 0 and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all
+# wait.
 MAX_OWN_LANES: Final = 8
 # A caller that finds no free lane while `drain_idle_lanes` reads one waits for that lane:
 # microseconds as a rule, and at most this long where reading it replaces its connection.
@@ -45,15 +46,16 @@ class OwnLane:
         self.number = number
         # Makes what must be the first message on every connection of the lane.
         self.greet = greet
-        # What must go before the first call; None once it has.
+        # The message to send before the first call; None once it is sent.
         self.greeting: list[Buffer] | None = greet()
-        # Of the last question what became of a call.
+        # The serial of the last query about a call.
         self.serial = 0
 
     def send_greeting(self, deadline: float | None) -> None:
-        """Send what must go before the first call; while `greeting` says that it has not gone.
+        """Send the message that precedes the first call; while `greeting` shows that it is not
+        sent.
 
-        Raises  as Lane.send does; then it has not
+        Raises  as Lane.send does; then it is not sent
         """
         assert self.greeting is not None
         self.lane.send(self.greeting, deadline)
@@ -61,7 +63,7 @@ class OwnLane:
 
 
 class Pipe(Generic[C]):
-    """Lanes to one peer, and who waits for it.
+    """Lanes to one peer, and the calls that wait for it.
 
     `connect(bell, number)` makes a lane that ends when the bell rings; `greet(number)` is the
     message that must be the first one on it.
@@ -91,8 +93,8 @@ class Pipe(Generic[C]):
         self._open: set[int] = set()
         self._latest_id = -1
         self._free: list[OwnLane] = []
-        # Of the lanes that are not there. They are few and used again, the lowest first, so that a
-        # peer need remember no more lanes than there may be at once.
+        # Numbers of lanes that do not exist. They are few and used again, the lowest first, so that
+        # a peer need remember no more lanes than there may be at once.
         self._free_numbers = list(range(max_own_lanes, 0, -1))
         self._lanes_out = 0
         # Whether drain_idle_lanes has one of them, and not a caller.
@@ -155,14 +157,15 @@ class Pipe(Generic[C]):
             self._closed.close()
 
     def drain_idle_lanes(self) -> list[list[Buffer]]:
-        """Return the messages that came by lanes nobody has.
+        """Return the messages that arrived by idle lanes.
 
-        They are answers to calls given up before, or come twice: to who asked what became of it.
+        They are answers to calls that were given up, or that come twice, after a query about the
+        call.
 
         A lane that cannot be read is closed: the next caller makes another one.
 
         Thread  one at a time
-        Note    they may hold the peer's memory, or promises, until somebody has read them
+        Note    they may hold the peer's memory, or promises, until they are read
         """
         came: list[list[Buffer]] = []
         with self._lock:
@@ -224,7 +227,7 @@ class Pipe(Generic[C]):
             return self._shared
 
     def greet_again(self) -> None:
-        """Begin anew on lane 0, whose connection was lost and came back."""
+        """Start again on lane 0, whose connection was lost and came back."""
         shared = self._shared
         if shared is not None:
             shared.resume(self._greet(0))

@@ -1,4 +1,4 @@
-"""What a user may choose from by name: transports, with PyTorch's priorities and ours."""
+"""Names that users choose from: transports, with PyTorch's priorities and ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .listener import Listener
 
 
 class Registered(Protocol):
-    """What can stand in a registry."""
+    """An entry of a registry."""
 
     def why_not_viable(self) -> str | None:
         """Return why this machine cannot offer it; None if it can."""

@@ -45,7 +45,7 @@ class SharedLane:
         self._in_burst = 0
 
     def hold(self) -> None:
-        """Queue all messages from now on: the connection broke, and the next begins anew."""
+        """Queue all messages from now on: the connection broke, and the next one starts again."""
         with self._lock:
             self._held = True
 

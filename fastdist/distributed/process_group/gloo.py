@@ -103,12 +103,12 @@ class ProcessGroupGloo(ProcessGroup):
 
     @staticmethod
     def create_device(hostname: str = "", interface: str = "", lazy_init: Any = None) -> GlooDevice:
-        """Return what `_Options._devices` takes, for an address or an interface."""
+        """Return a device for `_Options._devices`, for an address or an interface."""
         return GlooDevice(hostname, interface)
 
     @staticmethod
     def create_default_device(lazy_init: Any = None) -> GlooDevice:
-        """Return what `_Options._devices` takes, for this machine's address."""
+        """Return a device for `_Options._devices`, for this machine's address."""
         return GlooDevice()
 
 

@@ -442,7 +442,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("barrier", "", act, [], opts)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Wait until all members have called; rank 0 names those that have not."""
+        """Wait until all members have called; rank 0 names the missing ones."""
         from .arrivals import wait_for_members
 
         wait_for_members(self, timeout, wait_all_ranks)

@@ -267,7 +267,7 @@ def store_based_barrier(
 
     Args:
         rank: The number of this process, for the error.
-        store: What all share.
+        store: The store that all share.
         group_name: The name of the barrier; used once.
         rendezvous_count: How many processes call.
         timeout: The longest wait.

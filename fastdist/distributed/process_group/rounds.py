@@ -1,12 +1,12 @@
 """Rounds of init_process_group: members that come again meet the others in a new one."""
 
 # Note [Rounds]
-# Each init_process_group of a member is one of its rounds, with a part of the store of its own. The
-# store counts the rounds of each rank, for a process that was started again has lost its count, and
-# keeps the latest of all. A member begins the round after its last one, or the latest where that is
-# further: a member that was started again while others met, or that gave a round up, is ahead of
-# them. An earlier round is never complete again, so whoever waits in it looks now and then whether
-# there is a later one, and goes on to that.
+# Each init_process_group of a member is one of its rounds, with its own part of the store. The
+# store counts the rounds of each rank, since a restarted process has lost its count, and keeps the
+# latest of all. A member begins the round after its last one, or the latest where that is further:
+# a member that was restarted while others met, or that gave a round up, is ahead of them. An
+# earlier round can never complete any more, so a member that waits in it checks now and then for a
+# later one, and goes on to that.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What carries the collectives of one group: the interface between groups and their backends."""
+"""The carrier of one group's collectives: the interface between groups and their backends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Call(NamedTuple):
     sequence: int
     # Such as "all_reduce".
     name: str
-    # What all members must give alike, such as "float32, 1000 numbers, sum" or "root 0".
+    # Arguments that must be equal on all members, such as "float32, 1000 numbers, sum" or "root 0".
     agreed: str
     # The file and line of the program that called it, such as "train.py:12"; only told.
     line: str

@@ -34,7 +34,7 @@ class World:
         self.num_local_groups: dict[tuple[int, ...], int] = {}
         # The store that is closed with the default group.
         self.store: Store | None = None
-        # What preempted() has agreed on with the other members of the default group.
+        # The agreement of preempted() with the other members of the default group.
         self.preemption: Any = None
 
 

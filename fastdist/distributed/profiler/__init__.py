@@ -43,5 +43,5 @@ calls.install()
 group_worker.install()
 add_hooks(calls.worker_starts, calls.worker_stops, group_worker.worker_lost)
 
-# What most workers never use is loaded by the first who does.
+# Loaded on first use, as most workers never need it.
 load_later(__name__, {"TimeLine": "merged", "profile": "group"})

@@ -117,7 +117,7 @@ class ProfiledCalls:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what a call of function is named after."""
+    """Return the name of a call of function."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"aten::{name}" if call_type_of(function) == MessageType.SCRIPT_CALL else name
 
@@ -133,7 +133,7 @@ def _is_followed() -> bool:
 
 
 def _warn_once() -> None:
-    # Of a served request's recording this thread knows nothing: it is another thread's.
+    # The recording of a served request is another thread's, and does not count here.
     if any(recording.warns_of_calls for recording in time_ranges.listeners()):
         _has_warned.append(True)
         warnings.warn(
@@ -253,5 +253,5 @@ def worker_starts(worker_id: int) -> None:
 
 
 def worker_stops() -> None:
-    """Be a process of its own again."""
+    """Become a process without a group again."""
     time_ranges.node_id = -1

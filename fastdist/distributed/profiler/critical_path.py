@@ -1,4 +1,4 @@
-"""What a distributed backward pass waited for: the longest chain that ends where the pass does."""
+"""The critical path of a distributed backward pass: the longest chain that ends where it does."""
 
 from __future__ import annotations
 

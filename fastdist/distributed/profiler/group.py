@@ -34,12 +34,13 @@ _PATIENCE_S: Final = 30.0
 class profile(KeyAverages):
     """`with profile() as p:` records on all workers of the group; then `p.export_html(path)`.
 
-    `workers` are names, ids or WorkerInfos, all if none are given; what else is recorded of each op
-    is said as for `fastdist.profiler.profile`. One worker alone may profile at
-    a time, and whoever it is sees the group from there: the time line lies on its clock.
+    `workers` are names, ids or WorkerInfos, all if none are given; the other arguments are those of
+    `fastdist.profiler.profile`. Only one worker may profile at a time, and the time line uses its
+    clock.
 
-    Thread  any; entering and leaving ask every worker and wait
-    Raises  RpcError where one of them is being profiled already; TypeError, RpcError for no worker
+    Thread  any; entering and leaving query every worker and wait
+    Raises  RpcError where one of them is being profiled already; TypeError, RpcError for an unknown
+            worker
     Note    a worker that is lost meanwhile is left out of the time line, with a warning
     """
 
@@ -64,7 +65,7 @@ class profile(KeyAverages):
             stack=with_stack,
             memory=profile_memory,
             modules=with_modules,
-            # Others may have devices that this worker has not.
+            # Others may have devices that this worker does not have.
             device=wanted is None or want_devices(set(wanted)),
         )
         self._seen: dict[Worker, Sighting] = {}
@@ -85,7 +86,8 @@ class profile(KeyAverages):
             for worker in begun:
                 try:
                     _Member(agent, worker).end()
-                except RpcError as error:  # the first error is to be told, and the others ended
+                # the first error is raised, and the other workers are ended
+                except RpcError as error:
                     _logger.warning("worker %r may still record: %s", worker.name, one_line(error))
             raise
 
@@ -96,7 +98,8 @@ class profile(KeyAverages):
         try:
             member.begin(self._recorded)
         except RpcError as error:
-            # Whose answer is late may have begun; who refuses may record for another profile.
+            # A worker whose answer is late may have begun; one that refuses may record for another
+            # profile.
             if not isinstance(error, RpcTimeoutError):
                 del self._seen[worker]
             raise
@@ -139,7 +142,7 @@ class profile(KeyAverages):
 
     @property
     def time_line(self) -> TimeLine:
-        """What was recorded, once the block is over.
+        """The merged recordings, once the block is over.
 
         Raises  RpcError before
         """
@@ -150,12 +153,16 @@ class profile(KeyAverages):
     def _averaged(self) -> EventList:
         return self.events()
 
+    def _repr_html_(self) -> str | None:
+        """Return the time line in a frame, for a notebook; None until the block is over."""
+        return None if self._time_line is None else self._time_line._repr_html_()
+
     def events(self) -> EventList:
         """Return the events of all workers, in the order in which they began."""
         return self.time_line.events
 
     def critical_path(self) -> EventList:
-        """Return what the backward passes waited for, in order."""
+        """Return the events that the backward passes waited for, in order."""
         return self.time_line.critical_path()
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
@@ -168,7 +175,7 @@ class profile(KeyAverages):
 
 
 class _Member:
-    """A worker that is profiled; this one is asked without a message."""
+    """A worker that is profiled; for this one no messages are sent."""
 
     def __init__(self, agent: RpcAgent, worker: Worker) -> None:
         self._agent, self._worker = agent, worker
@@ -186,7 +193,7 @@ class _Member:
         return reply
 
     def clock(self) -> int:
-        """Return what its clock shows."""
+        """Return the time of its clock."""
         if self._is_me:
             return clock()
         return number(self._ask("clock").metadata, "clock", self._worker.id)

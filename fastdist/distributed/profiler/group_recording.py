@@ -1,4 +1,4 @@
-"""What a worker records while somebody profiles the whole group."""
+"""A worker's recording while somebody profiles the whole group."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _recording: GroupRecording | None = None
 
 
 def group_recording() -> GroupRecording | None:
-    """Return what this worker records for the group; None while nobody profiles it."""
+    """Return this worker's recording for the group; None while nobody profiles it."""
     return _recording
 
 

@@ -1,4 +1,4 @@
-"""What a worker does for who profiles the group: begins to record, tells its clock, hands over."""
+"""A worker's side of a group profile: begins to record, reports its clock, hands over."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def end(profiler: Worker) -> tuple[int, int]:
 
 
 def fetch(profiler: Worker, at: int) -> bytes:
-    """Return the next piece of what was recorded; nothing to who has not had it recorded."""
+    """Return the next piece of the recording; nothing to a worker that did not request one."""
     global _packed
     with _lock:
         if _fetcher is not profiler:

@@ -1,4 +1,4 @@
-"""What travels with profiled calls and their answers: configuration out, events back."""
+"""Metadata of profiled calls and their answers: configuration out, events back."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from .ranges_as_bytes import pack_ranges, unpack_ranges
 from .served import ServedRecording
 
 # Names in a message's metadata: of the call, or the gradients, in the whole job; whether events
-# shall come back, and what is wanted of them; when the call came and was answered, by the callee's
-# clock; and the ranges. The recording of a request stays with it, on the callee, under a name
-# of its own.
+# shall come back, and which are wanted; when the call came and was answered, by the callee's clock;
+# and the ranges. The recording of a request stays with it, on the callee, under another name.
 _ID: Final = "profiler.id"
 _EVENTS: Final = "profiler.events"
 _WANTED: Final = "profiler.wanted"
@@ -31,7 +30,7 @@ _CLOCK: Final = "profiler.clock"
 _RANGES: Final = "profiler.ranges"
 _RECORDING: Final = "profiler.recording"
 _FLOW: Final = "profiler.flow"
-# What an answer brings back at most: its header must hold it.
+# The most bytes that an answer brings back: its header must hold them.
 _MOST_BYTES: Final = 256 << 10
 
 
@@ -69,7 +68,7 @@ class ServingInterceptor:
 
 
 class ProfiledCall(Protocol):
-    """What is known of a call that this worker makes."""
+    """A call that this worker makes."""
 
     key: str
     profiling_id: int
@@ -126,7 +125,7 @@ class CallingInterceptor(ServingInterceptor):
         super().response_out(message, request)
 
     def _mark_gradients(self, message: Message) -> None:
-        # A root that has waited for a while sends words alone: nothing comes of these.
+        # A root that has waited for a while sends messages without gradients: these are not marked.
         group = group_recording() if message.tensors else None
         if group is not None:
             flow_id = message.metadata[_FLOW] = self._manager.get_next_profiler_id()
@@ -181,8 +180,8 @@ def _take_gradients(message: Message) -> None:
 
 
 def _offset_ns(sent_ns: int, theirs: tuple[int, ...]) -> int:
-    """Return what leads from the callee's clock to ours: what it held the call for is laid into the
-    middle of what the call took.
+    """Return the offset of our clock from the callee's: the callee's share of the call is put into
+    the middle of the call's time.
     """
     if len(theirs) != 2:
         raise MessageError(f"the answer of a profiled call has the times {theirs}; expected two")

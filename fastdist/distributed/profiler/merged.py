@@ -16,7 +16,7 @@ from .served import RPC
 
 
 class TimeLine(NamedTuple):
-    """What all workers did, on one clock; `critical` are the ids() of what a pass waited for."""
+    """The work of all workers, on one clock; `critical` are the ids() of the critical path."""
 
     events: EventList
     workers: Mapping[int, str]
@@ -24,7 +24,7 @@ class TimeLine(NamedTuple):
     critical: frozenset[int]
 
     def critical_path(self) -> EventList:
-        """Return what the backward passes waited for, in order."""
+        """Return the events that the backward passes waited for, in order."""
         return EventList(event for event in self.events if id(event) in self.critical)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
@@ -32,6 +32,13 @@ class TimeLine(NamedTuple):
         from ...profiler.trace import Trace  # one worker of the group draws
 
         Trace(*self).export(path)
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, for a notebook."""
+        from ...instrumentation.notebook import page
+        from ...profiler.trace import Trace
+
+        return page(Trace(*self).as_page("fastdist"))
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
         """Write a page that opens in any browser, offline."""

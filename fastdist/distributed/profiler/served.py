@@ -18,19 +18,20 @@ from ...instrumentation.time_ranges import (
     time_ranges,
 )
 
-# What is kept of one request at most.
+# The most ranges kept of one request.
 MOST_RANGES: Final = 20_000
-# What a call hands in by itself, to the recording of the thread that made it.
+# The kind of ranges that a call adds to the recording of the thread that made it.
 RPC: Final = "rpc"
 
 
 class ServedRecording(Recording):
-    """What is done for a call of another worker.
+    """The work for a call of another worker.
 
     Thread  any; `here` may be open in several at once
     """
 
-    follows_calls = False  # of other threads' calls it wants nothing
+    follows_calls = False  # it ignores the calls of other threads
+    adds_ops = False
 
     def __init__(self, wanted: Wanted) -> None:
         super().__init__(MOST_RANGES, wanted=wanted)
@@ -56,7 +57,7 @@ class ServedRecording(Recording):
                     recordings.end(self)
 
     def stop(self) -> list[TimeRange]:
-        """Listen no more. What devices are doing is waited for when the answer goes."""
+        """Stop listening. Work on devices is awaited when the answer is sent."""
         time_ranges.forget(self)
         return self.ranges
 

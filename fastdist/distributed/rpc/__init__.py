@@ -180,7 +180,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        # Each registration makes a new BackendType, so it is looked up when it is asked for.
+        # Each registration makes a new BackendType, so it is looked up on each access.
         if name == "BackendType":
             return backend_registry.BackendType
         if name == "_server_process_global_profile":
@@ -193,5 +193,5 @@ else:
 
 
 def __dir__() -> list[str]:
-    """Return the names that can be asked for."""
+    """Return the public names."""
     return sorted({*globals(), "BackendType", "_server_process_global_profile"})

@@ -1,4 +1,4 @@
-"""What every agent does, and which one this process has."""
+"""The interface of agents, and the current agent of this process."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from .workers.workers import Workers
 
 
 class RpcAgent(ABC):
-    """Sends this worker's calls and runs those of others. What makes one, and ends it, is the rest
-    of its class: see zmq_agent.py.
+    """Sends this worker's calls and runs those of others. Making and ending an agent is the rest of
+    its class: see zmq_agent.py.
 
     Thread  any
     """
@@ -46,7 +46,7 @@ class RpcAgent(ABC):
     counts: CallCounts
     client: Client
     pool: ThreadPool
-    # What this worker tells others without waiting for them.
+    # Sends notices to other workers without waiting for them.
     notice_sender: NoticeSender
     rrefs: RRefContext
 
@@ -55,7 +55,7 @@ class RpcAgent(ABC):
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
         """Return this worker, or the one of a name or id.
 
-        Raises  RpcError naming the workers that exist; TypeError for what is no name
+        Raises  RpcError naming the workers that exist; TypeError for a value that is not a name
         """
         if to is None:
             return self.me.info
@@ -81,7 +81,7 @@ class RpcAgent(ABC):
         maps = self.options.device_maps
         return maps.get(worker.name, {}) if maps else {}
 
-    # ---- what they are asked -------------------------------------------------------------------
+    # ---- calls ---------------------------------------------------------------------------------
 
     def call(
         self,
@@ -111,7 +111,7 @@ class RpcAgent(ABC):
             return [outcome_of(lambda call: call.value().wait(), one) for one in begun]
         finally:
             for one in begun:
-                # What was not waited for: this thread was interrupted.
+                # This thread was interrupted before it waited for the call.
                 if one.exception() is None and isinstance(one.value(), LaneCall):
                     one.value().give_up()
 
@@ -217,7 +217,7 @@ class RpcAgent(ABC):
 
     @abstractmethod
     def get_metrics(self) -> dict[str, str]:
-        """Return what the agent counts, as text."""
+        """Return the agent's counters, as text."""
 
     @abstractmethod
     def get_debug_info(self) -> dict[str, str]:
@@ -265,15 +265,15 @@ def add_debug_info(ask: Callable[[], Mapping[str, object]]) -> None:
 
 
 def more_debug_info() -> dict[str, str]:
-    """Return what the rooms above know."""
+    """Return the debug infos of the packages above."""
     return {name: str(value) for ask in _debug_infos for name, value in ask().items()}
 
 
 def id_offset() -> int:
-    """Return where the numbers begin that stand beside this worker's id in ids of its own.
+    """Return the offset of the numbers in ids that begin with this worker's id.
 
-    That is 0 where no rank has a second life. Else an earlier one may have given out ids from
-    there, and what these stand for may be there still: values, and messages of a context.
+    It is 0 where no rank has a second life. Else an earlier life may have given out ids from there,
+    and their values, or messages of a context, may still exist.
     """
     return _id_offset
 
@@ -326,7 +326,7 @@ def watch_agent(watcher: Callable[[RpcAgent | None], None]) -> None:
 
 
 def is_current_agent_set() -> bool:
-    """Return whether init_rpc has been called, and shutdown has not."""
+    """Return whether RPC is up: init_rpc has been called, and not yet shutdown."""
     return _agent is not None
 
 

@@ -281,9 +281,18 @@ def _rref_typeof_on_user(
     return rref._get_type(timeout, blocking)
 
 
+class _DebugInfo(dict[str, str]):
+    """A dictionary that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from fastdist.instrumentation.notebook import table  # few workers show one
+
+        return table(["name", "value"], self.items())
+
+
 def get_debug_info() -> dict[str, str]:
     """Return what helps to understand a hang: the metrics, each peer, references, contexts."""
-    return get_current_agent().get_debug_info() | agents.more_debug_info()
+    return _DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
 
 
 def get_metrics() -> dict[str, str]:

@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ArenaOffers:
-    """This worker's arena, those that others have offered, and who may use which.
+    """This worker's arena, the arenas that others have offered, and the permissions to use them.
 
     Thread  any
     """
@@ -64,7 +64,7 @@ class ArenaOffers:
         self._ipc.register()
 
     def lender_to(self, worker: Worker) -> Lender | None:
-        """Return what lends to a worker; None if it is this one, or of another machine."""
+        """Return the lender to a worker; None if it is this one, or of another machine."""
         if not self._is_wanted or worker.is_self or not self._shares_processes_with(worker):
             return None
         lender = Lender(lambda lender: self._offer_soon(lender, worker))
@@ -101,7 +101,7 @@ class ArenaOffers:
             arena.close()
 
     def get_debug_info(self) -> dict[str, str]:
-        """Return what is lent, and by which way large tensors go to whom."""
+        """Return the amount of lent memory, and the channel of large tensors to each peer."""
         with self._lock:
             arena = self._arena
         why_none = why_not_viable() or "not among the channels"
@@ -197,7 +197,8 @@ class ArenaOffers:
                 if found is not None and found[0] != arena_id:
                     _close(found[0])
         proof = bytes(arena.take(block, _PROOF_BYTES))
-        # Looked at last: who is lost only now gives back what is here when that is heard of.
+        # Checked last: for a worker that is lost only now, the notice of its loss gives the memory
+        # back.
         if worker.is_dead:
             self._give_back(worker)
         return proof

@@ -1,4 +1,4 @@
-"""What a worker says at DEBUG of its calls, of other workers, of contexts and of passes."""
+"""Log lines at DEBUG about a worker's calls, other workers, contexts and passes."""
 
 # Note [Saying nothing]
 # Each call passes here several times, so it asks a flag: one attribute of one object. The

@@ -1,15 +1,15 @@
 """Which function answers which kind of request."""
 
-# A handler takes a request, which knows the life it came from (request.peer), and returns what
-# the response shall carry: None, a Reply(tensors, metadata), or a Future of either, to be answered
-# when it is done. What it raises is raised at the sender, with its traceback.
+# A handler gets a request, which knows the incarnation of its sender (request.peer), and returns
+# the content of the response: None, a Reply(tensors, metadata), or a Future of either, which is
+# answered when it is done. Its exceptions are raised at the sender, with its traceback.
 #
 #     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)
 #     future = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, gradients,
 #                         {"context_id": 5}, timeout_s=0, retries=0)      # a Future of a Reply
 #
-# Handlers run on pool threads, uncounted: they never wait behind users' functions. A handler that
-# waits for something long should return a Future instead.
+# Handlers run on pool threads, uncounted: they never wait behind users' functions. A handler with a
+# long wait should return a Future instead.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .message.metadata import Value
 
 
 class Reply(NamedTuple):
-    """What a response carries."""
+    """The content of a response."""
 
     tensors: list[Tensor]
     metadata: dict[str, Value]

@@ -129,7 +129,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
             if is_static and _init_counter == 0 < number:
                 before = keys_of_group(met.store, number - 1)
                 note_restarts(count_former_lives(before, met.rank))
-        # A process may leave and join again: each time is a group of its own in the store.
+        # A process may leave and join again: each group has a separate part of the store.
         store = keys_of_group(met.store, number)
         store.set_timeout(left_s)
         agents.run_start_hooks(met.rank, takes_members_later=restarts or not met.world_size)
@@ -159,7 +159,7 @@ def _run_own_restart_hooks() -> None:
     try:
         run_restart_hooks(api.get_worker_info())
     except BaseException:
-        # What it has to go on from is not there: no worker that others may call.
+        # Without these it must not be a worker that others may call.
         api.shutdown(graceful=False)
         raise
 

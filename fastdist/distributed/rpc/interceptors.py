@@ -1,6 +1,6 @@
-"""What wraps a message on its way: tangents, autograd, profiler, in this written order."""
+"""Interceptors of messages on their way: tangents, autograd, profiler, in this written order."""
 
-# How distributed/autograd, and later others, stand on rpc without rpc knowing them:
+# How distributed/autograd, and later others, build on rpc, which does not depend on them:
 #
 #     class AutogradInterceptor:
 #         def request_out(self, request): ...  # caller: add a block, or tensors, or values
@@ -12,24 +12,26 @@
 #
 # An interceptor sees a Message: the type, the tensors, small values; it never needs the bytes. It
 # may
-#   - append to `tensors` (what it appends is not seen by users: their arguments name tensors by
+#   - append to `tensors` (users do not see these: their arguments name tensors by
 #     index), and name such a pair in `tangents` as TangentEntry(tensor, level id, tangent);
 #   - set `autograd` to AutogradBlock(context_id, message_id);
-#   - wrap() it in another type: the type that was there goes into `inner_type`;
+#   - wrap() it in another type: the previous type goes into `inner_type`;
 #   - on arrival, give a tensor its place in a graph (`tensor._edge = ...`) before anybody sees it.
 #     A tensor whose sender had requires_grad set, and which has no edge after all interceptors,
-#     becomes a leaf that requires grad, as PyTorch's do;
-#   - put values into `metadata` under keys of its own (None, bool, int, float, str, bytes, lists).
-# Out it goes in ORDER, in comes the reverse, so that what one adds last is taken off first.
-# Each method must be cheap when it has nothing to do; where it never has, it is left out. One that
-# serves requests of some types alone says which by `serves`, and is shown no others on its callee.
-# `request` is the request that a response answers, as it was sent or came in.
+#     becomes a leaf that requires grad, as in PyTorch;
+#   - put values into `metadata` under its own keys (None, bool, int, float, str, bytes, lists).
+# Interceptors run in ORDER on the way out and in reverse on the way in, so that the last additions
+# are removed first.
+# Each method must be cheap when it has nothing to do; where it never has, it is left out. An
+# interceptor that serves requests of some types alone lists them in `serves`, and gets no others on
+# its callee. `request` is the request that a response answers, as it was sent or came in.
 # response_out runs on the thread that has the result, which for an async function is not the one
-# that ran request_in: whatever it needs it takes from `request`.
-# A message without block, tangents and metadata has nothing that could be taken off: such a call is
-# not shown to request_in, such an answer to a call, or without tensors, not to response_in, and
-# what answers a request like that without tensors not to response_out.
+# that ran request_in: it takes all that it needs from `request`.
+# A message without block, tangents and metadata has nothing to remove: such a call skips
+# request_in; such an answer, to a call or without tensors, skips response_in; and an answer without
+# tensors to such a request skips response_out.
 # An error in request_out is raised to the caller; in request_in or response_out it is sent to the
+# caller as the function's would be; in response_in it becomes the call's error.
 # caller as the function's would be; in response_in it becomes the call's error.
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ def request_out(request: Message) -> None:
 
 
 def request_in(request: Message) -> AbstractContextManager[Any] | None:
-    """Pass a request through all interceptors, in reverse; return what is to be open meanwhile."""
+    """Pass a request through all interceptors, in reverse; return a context manager to enter."""
     all_opened = []
     for unwrap in _in_of.get(request.type, _in):
         opened = unwrap(request)

@@ -1,29 +1,30 @@
-"""How this worker leaves its group: one table of stages, and who does what in each of them."""
+"""How this worker leaves its group: one table of stages, and the work of each of them."""
 
 # Note [How a worker leaves]
 #
-#   stage      what this worker does                      goes on when             at the latest
+#   stage      work of this worker                        next stage when          at the latest
 #   SERVING    all that it is for                         shutdown() is called
 #   COMING     its calls end; it reports to the barrier   nothing is under way     timeout, if one
 #              (shutdown_barrier.py)                      anywhere                 was given
-#   GIVING_UP  tells owners that its references end,      all have heard           the same, or
-#              and lets go of the store                                            SHUTDOWN_TIMEOUT
-#   GATHERING  the barrier again, for what that sent      nothing is under way     the same, but not
+#   GIVING_UP  notifies owners of its references' end,    all have acknowledged    the same, or
+#              and releases the store                                              SHUTDOWN_TIMEOUT
+#   GATHERING  the barrier again, for these messages      nothing is under way     the same, but not
 #                                                         anywhere                 before LEAST_S
-#   PARTING    says goodbye (BYE) to all it has met       all have read what it    LINGER_S
-#                                                         sent (FAREWELL) or gone
+#   PARTING    sends a goodbye (BYE) to all it has met    all have read its        LINGER_S
+#                                                         messages (FAREWELL)
+#                                                         or ended
 #   CLOSING    ends threads and sockets                   functions have ended     drain_s
 #   CLOSED     nothing; a new group may be joined
 #
-# Whoever does not leave in order, at an error in between, with graceful=False or at the exit of the
-# process, goes to CLOSING from where it is. In a dynamic group there is no barrier: COMING and
-# GATHERING wait for what is under way here alone. Whoever was given up by the others (is_out in
+# A worker that does not leave in order, at an error in between, with graceful=False or at the exit
+# of the process, goes directly to CLOSING. In a dynamic group there is no barrier: COMING and
+# GATHERING wait only for the work here. A worker that the others have given up (is_out in
 # workers/workers.py) is fenced: each stage before CLOSING ends at once with a GivenUpError.
 #
 # The store goes before the last barrier: when a worker returns from shutdown and joins again, it
 # must not meet the old store, which is about to close.
 #
-# How the others see it is in workers/session.py: LEAVING from the goodbye on, SETTLING when its
+# workers/session.py has the other workers' view: LEAVING from the goodbye on, SETTLING when its
 # connection has ended, and DEAD; one that is killed, frozen or cut off is DEAD from any stage.
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ DRAIN_AT_EXIT_S: Final = 0.5
 _MOST_NAMED: Final = 8
 
 _logger = logging.getLogger(__name__)
-# A logger of its own, for whoever expects to wait.
+# A separate logger, for users who expect to wait.
 notices = logging.getLogger("fastdist.distributed.rpc.shutdown_notice")
 
 
@@ -165,7 +166,9 @@ class Leaving:
         return f"the worker of rank {rank}" if worker is None else worker.name
 
     def for_whom_it_waits(self) -> str:
-        """Return what holds up a shutdown, in words; nothing where another of this node says it."""
+        """Return a description of what holds up a shutdown; empty where another worker of this node
+        logs it.
+        """
         # First: who waits for these has a call under way, to the one that counts who has come.
         if self._group.is_static and not self.barrier.have_all_come:
             speaker = self._workers.known(self._group.speaker)
@@ -204,7 +207,7 @@ class Leaving:
         return self.stage in (Stage.SERVING, Stage.COMING) and not is_out
 
     def _tell_after(self, began: float, seconds: float) -> None:
-        """Say in the log, so long after a wait began, for whom, and again after twice the time."""
+        """Log, so long after a wait began, what it waits for, and again after twice the time."""
 
         _, num_calls = self._counts.activity()
 

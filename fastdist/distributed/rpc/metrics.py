@@ -1,4 +1,4 @@
-"""What the agent counts: calls under way, bytes and errors by peer, averages over time."""
+"""The agent's counters: calls under way, bytes and errors by peer, averages over time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TimeSeriesMetricsTracker:
 
 @dataclass(slots=True)
 class AggregatedNetworkData:
-    """What went to one peer and came back.
+    """The traffic with one peer.
 
     Thread  counted under the agent's CallCounts lock
     """
@@ -60,7 +60,7 @@ class AggregatedNetworkData:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSourceInfo:
-    """Who this worker is on the network."""
+    """This worker's network identity."""
 
     src_rank: int
     src_machine_addr: bytes
@@ -73,8 +73,8 @@ class CallCounts:
     """
 
     def __init__(self) -> None:
-        # Guards all below it. The condition on it is told when a count falls to 0, if somebody
-        # waits: the plain lock costs a quarter of what entering the condition does.
+        # Guards all below it. Its condition is notified when a count falls to 0, if somebody waits:
+        # the plain lock costs a quarter of entering the condition.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._num_waiting = 0
@@ -218,7 +218,7 @@ class CallCounts:
                 setattr(self._former, field.name, total)
 
     def as_text(self) -> dict[str, str]:
-        """Return what is under way, under torch's names."""
+        """Return the counts of calls under way, under torch's names."""
         return {
             "agent.client_active_calls": str(self.client_active),
             "agent.server_active_calls": str(self.server_active),
@@ -226,7 +226,7 @@ class CallCounts:
         }
 
     def network_data(self) -> dict[str, AggregatedNetworkData]:
-        """Return what went to each peer by name."""
+        """Return the traffic with each peer by name."""
         with self._lock:
             return {peer: replace(data) for peer, data in self._network.items()}
 

@@ -128,7 +128,7 @@ class NoticeSender:
 
         With sleep it waits for the first note, and then a moment for others or until `flush`.
         """
-        # In a function of its own, so that the thread keeps no reference to what a note is about.
+        # In a separate function, so that the thread keeps no reference to a note's objects.
         notes = []
         if sleep:
             notes.append(self._notes.get())

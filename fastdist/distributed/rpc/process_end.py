@@ -26,7 +26,7 @@ from .workers.end_reasons import CAUSE, ENDED, MOST_LETTERS
 _PRIORITY: Final = 1000
 
 _sys_exit: Callable[[Any], NoReturn] = sys.exit
-# The process in which the end is watched: a forked child has finalizers of its own.
+# The process whose end is watched: a forked child has separate finalizers.
 _watched_pid = -1
 # The latest sys.exit() of the main thread in words; empty if that reported no failure.
 _exit_call = ""

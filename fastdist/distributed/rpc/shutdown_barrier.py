@@ -2,26 +2,23 @@
 
 # Note [The barrier of a shutdown]
 # The members form a tree by their ranks (workers/tree.py). In each round a member waits until all
-# below it have reported, adds what it has under way itself, and reports the sum to its parent. The
-# root judges, and its verdict is the answer to each report, down the tree. So a member handles as
-# many messages as it has children, and a round takes as many steps as the tree is deep.
-#
-# All is over when two rounds in a row find nothing under way, and in the second nobody has begun a
-# call since its last report: then there was a moment, after all reports of the one and before all
-# of the other, when no member had a call and no message could still cause one (but for a request
-# that its caller has given up, which may run for nobody). A report says whether something has
-# changed, and not how often: it may come to two members, where one above it was lost.
-#
-# A member that dies is not waited for. Its parent waits for those below it instead, and tells them
-# so, for they may not have noticed; they report again, to the nearest one above them that lives. If
-# none does, the lowest rank that lives is the root. A round in which a member waits for others than
-# in the last one counts as changed.
-#
-# Where lives are taken back, who was lost is waited for, until it is back and comes here or has had
-# its time (`may_still_return`). One that is back may be above others: so whoever hears of a return
-# while it waits for an answer reports the same round once more. A member may hear of a loss later
-# than others do, and count a report of the lost one: so reports name the lives that are over, and a
-# round in which the root first hears of one is held again.
+# below it have reported, adds its own work under way, and reports the sum to its parent. The root
+# judges, and its verdict is the answer to each report, down the tree. So a member handles as many
+# messages as it has children, and a round takes as many steps as the tree is deep.
+# The shutdown is complete when two rounds in a row find nothing under way, and in the second nobody
+# has begun a call since its last report: then there was a moment, after all reports of the one and
+# before all of the other, when no member had a call and no message could still cause one (except
+# for a request that its caller has given up, which may run for nobody). A report says whether
+# something has changed, and not how often: it may reach two members, where one above it was lost.
+# Nobody waits for a member that dies. Its parent waits for those below it instead, and notifies
+# them, since they may not have noticed; they report again, to the nearest one above them that
+# lives. If none does, the lowest rank that lives is the root. A round in which a member waits for
+# others than in the last one counts as changed.
+# Where lives are taken back, members wait for a lost one until it is back and comes here or its
+# time is up (`may_still_return`). One that is back may be above others: so a member that learns of
+# a return while it waits for an answer reports the same round again. A member may learn of a loss
+# later than others do, and count a report of the lost one: so reports name the lives that are over,
+# and a round in which the root first learns of one is repeated.
 
 from __future__ import annotations
 
@@ -67,11 +64,12 @@ _ASK_WHO_S = 1.0
 # A member with calls under way holds up its next report for so long, unless they end, so that
 # rounds do not chase each other while a long call runs.
 _HOLD_UP_S = 0.2
-# Members of one timeout that came here one after the other give up so much apart, at most.
+# Members with one timeout that came here one after the other give up so far apart, at most.
 _LATE_S = 1.0
-# Who has come here lives: its last report may be late by as much as a busy machine holds it up.
+# A member that has come here lives: its last report may be late by as long as a busy machine delays
+# it.
 _HELD_UP_S = 3.0
-# What the end of waiting for an answer stands for that another member may have to give.
+# The answer that ends a member's wait when it must report again, perhaps to another member.
 _REPORT_AGAIN = Reply([], {})
 
 
@@ -88,21 +86,21 @@ class ShutdownBarrier:
         self._absent = absent
         self._fan_out = tree.FAN_OUT
         self._round = 0
-        # What this worker had begun when it last reported, and in which round.
+        # The number of calls that this worker had begun at its last report, and the round of that.
         self._begun, self._last_report = -1, 0
         self._verdict = Verdict(1, "", somebody_gives_up=False)
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
-        # Whether the store is polled for the launcher's notices of whom it will not restart, and
-        # the ranks that these name.
+        # Whether the store is polled for the launcher's notices of workers that it will not
+        # restart, and the ranks that these name.
         self._is_looking = False
         self._never_return: set[int] = set()
         # Whether this worker waits for others to come here, and whether all have come.
         self.is_waiting_for_others = self.have_all_come = False
         # The workers that a member has lost, each with how.
         self.lost: list[str] = []
-        # The names of those that a member has lost, and that have come here in another life.
+        # The names of members that were lost, and that have come here in another life.
         self.returned: tuple[str, ...] = ()
         # The lives whose reasons were looked up in the store.
         self._asked_about: set[int] = set()
@@ -110,17 +108,18 @@ class ShutdownBarrier:
         # Guards all below it. Futures are completed outside.
         self._lock = threading.RLock()
         self._gathering: Gathering | None = None
-        # Those for whom this worker waited in its last round.
+        # The members for which this worker waited in its last round.
         self._waited_for: frozenset[Worker] = frozenset()
         self._lost_at: dict[Worker, float] = {}
         self._reported: dict[Worker, Report] = {}
-        # Of which lives a member has said that they are over.
+        # The lives that a member has reported as over.
         self._over: set[str] = set()
         # Those that an earlier verdict has named.
         self._over_when_judged: set[str] = set()
         self._num_looks = 0
         self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, who waits for its verdict)
-        # The members that another one waits for in place of, and whom this worker has told so.
+        # The members in whose place another one is waited for, and those that this worker has
+        # notified.
         self._passed_over: set[Worker] = set()
         self._adopted: set[Worker] = set()
 
@@ -141,8 +140,8 @@ class ShutdownBarrier:
         """Go through rounds until nothing is under way anywhere.
 
         Without a timeout (0) the first round takes as long as the other members live and do not
-        come: a worker that only serves may wait here for the end of the job. What is under way then
-        has the default time. Who was lost and may come back has half of the timeout for it.
+        come: a worker that only serves may wait here for the end of the job. Calls under way then
+        have the default time. A lost worker that may come back has half of the timeout for it.
 
         Raises  ShutdownIncomplete naming the members that did not come, or have calls under way
         """
@@ -179,13 +178,13 @@ class ShutdownBarrier:
         # goes whose report has not announced it, though its time ran out since.
         left_s = deadline - time.monotonic()
         if verdict.somebody_gives_up and left_s < _LATE_S:
-            # Who was busy may have given up meanwhile, and have left.
+            # A busy member may have given up meanwhile, and have left.
             raise too_busy(verdict.busy or before.busy, timeout_s)
 
     def _one_round(
         self, deadline: float, timeout_s: float, before: Verdict | None = None
     ) -> Verdict:
-        """Report once more, and return the verdict; `before` is what it was last."""
+        """Report again, and return the verdict; `before` is the previous one."""
         self._round += 1
         self.is_waiting_for_others = True
         late_s = _LATE_S if before is None else _HELD_UP_S
@@ -252,7 +251,7 @@ class ShutdownBarrier:
         return gathering
 
     def _look_again(self) -> None:
-        """Find out whom the round under way still waits for, after the members have changed."""
+        """Update the members that the current round waits for, after the members have changed."""
         with self._lock:
             self._num_looks = number = self._num_looks + 1
             gathering = self._gathering
@@ -276,8 +275,8 @@ class ShutdownBarrier:
             gathering.done.try_complete(None)
 
     def _members_below(self) -> list[Worker]:
-        """Return those without whom no round of this worker is full: who lives, and who may come
-        back yet.
+        """Return the members that each round of this worker needs: those that live, and those that
+        may come back.
         """
         me = self._workers.me.rank
         found = self._below(me)
@@ -326,12 +325,12 @@ class ShutdownBarrier:
     def _watch(self, worker: Worker) -> None:
         """See a member die with which this one may never have spoken."""
         if not (worker.is_dead or worker.is_met):
-            # One that went unmet is no error of who reports; its next life is met by its rank.
+            # An unmet one is not an error of the reporter; its next life is met by its rank.
             with contextlib.suppress(WorkerLostError, RpcNotRunningError):
                 self._workers.reach(worker.id)
 
     def _sum_of(self, gathering: Gathering) -> Report:
-        """Return what this worker and all below it have under way."""
+        """Return the work under way of this worker and all below it."""
         own = gathering.own
         with self._lock:
             names, reports = [self._workers.me.name], [own]
@@ -367,11 +366,11 @@ class ShutdownBarrier:
         return None
 
     def _worker_above(self) -> Worker:
-        """Return to whom this worker reports; itself where it is the root."""
+        """Return the worker to which this worker reports; itself where it is the root."""
         head = self._head()
         if head is None:
             living = [one for one in self._below(-1) if not self._is_gone(one)]
-            # Of a worker that was given up nobody is left, itself included.
+            # No member of a group that gave this worker up is left, itself included.
             head = min(living, key=lambda one: one.id, default=self._agent.worker())
         return head
 
@@ -399,7 +398,9 @@ class ShutdownBarrier:
         return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
-        """Return the lives that have ended, which others may hear of later than this worker."""
+        """Return the lives that have ended, which other members may learn later than this
+        worker.
+        """
         lost = [one for one in self._workers.known_here() if self._workers.may_return(one)]
         return tuple(life_of(worker) for worker in lost if worker.is_surely_over)
 
@@ -424,7 +425,7 @@ class ShutdownBarrier:
                     [f"{leader.name} (which leads the barrier, and does not answer)", *others]
                 )
         if self._workers.me.world_size > self._fan_out + 1 and before is None:
-            # Who has not reported may itself wait for others that have not come.
+            # A worker that has not reported may itself wait for others that have not come.
             missing = ", ".join(self._absent()) or missing
         if not missing:
             return too_busy(busy, timeout_s)
@@ -445,7 +446,7 @@ class ShutdownBarrier:
             if report.round_number <= self._verdict.round_number:
                 # Its verdict is known: it was lost, and is back, or another one had told it.
                 return Reply([], self._verdict._asdict())
-            # What was reported again, to whoever is above now, may come behind the next round.
+            # A repeated report, to the member that is above now, may come behind the next round.
             if report.round_number >= self._reported.get(sender, report).round_number:
                 self._reported[sender] = report
             self._waiting.append((report.round_number, answer))
@@ -476,7 +477,7 @@ class ShutdownBarrier:
         is_new = not self._over.issuperset(over)
         self._over.update(over)
         if len(self._over) > MOST_REMEMBERED:
-            # Who is over is found in other ways, too, a little later.
+            # Ended lives are also found in other ways, a little later.
             self._over = {*over}
         return is_new
 
@@ -538,8 +539,8 @@ class ShutdownBarrier:
         self._look_again()
 
     def _report_of(self, member: Worker) -> Report:
-        # What is reported by one that is lost may be here before its end is told, or come after it:
-        # it stands for no other life.
+        # The report of a lost member may be here before its end is known, or come after it: it does
+        # not count for another life.
         if member.is_dead or life_of(member) in self._over:
             return Report()
         return self._reported.get(member, Report())

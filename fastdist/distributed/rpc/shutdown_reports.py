@@ -1,4 +1,4 @@
-"""What members report to each other at the barrier of a shutdown, and what its root answers."""
+"""Reports of members at the barrier of a shutdown, and the answers of its root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OTHERS = "and others"
 
 
 class Verdict(NamedTuple):
-    """What the root answers to all who have reported a round."""
+    """The root's answer to all that have reported a round."""
 
     under_way: int
     busy: str
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a member last said of itself and all below it."""
+    """The latest report of a member on itself and all below it."""
 
     round_number: int = 0
     under_way: int = 0

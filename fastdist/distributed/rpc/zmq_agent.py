@@ -113,7 +113,7 @@ class ZmqAgent(RpcAgent):
             *(self.device_map_to, self._gave_up),
         )
         if options.device_maps:
-            # Who sends no device's tensors does not pay for what they need.
+            # A worker that sends no device's tensors does not pay for their machinery.
             self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
         self.notice_sender = NoticeSender(self.client.send)
         workers.lost_callbacks.append(self._arenas.peer_lost)
@@ -189,7 +189,8 @@ class ZmqAgent(RpcAgent):
 
     def ends_at_exit(self, why: str) -> None:
         self.drain_s = DRAIN_AT_EXIT_S
-        # Where members come and go, and where a launcher sees each exit, a plain end is no failure.
+        # Where members come and go, and where a launcher sees each exit, a plain end is not a
+        # failure.
         may_go = not self.group.is_static or (self.group.takes_members_later and store_is_hosted())
         if may_go and CAUSE not in why:
             return

@@ -15,7 +15,7 @@ from fastdist.core.errors import AuthenticationError, FastdistError, RendezvousE
 
 # The name of a unix socket must fit into sockaddr_un: 107 letters on Linux, 103 on macOS.
 MAX_IPC_PATH = 103
-# What fastdist puts below a base: a folder of the job or the user, one of the process, the socket.
+# The longest path below a base: a folder of the job or the user, one of the process, the socket.
 _BELOW_BASE = len("/fastdist-4294967294/ipc-4194304-123456/rpc-123456")
 _LOCK_FILE = "owner.lock"
 # How often a port that is about to be free is looked at.
@@ -38,14 +38,14 @@ def free_port(host: str = "127.0.0.1") -> int:
 def wait_until_free(host: str, port: int, wait_s: float) -> bool:
     """Wait until nobody listens at a port of this machine; False if somebody still does.
 
-    libzmq gives the port of a closed socket back some time after close, on a thread of its own and
-    without a word: whoever binds it anew at once is told now and then that it is taken.
+    libzmq frees the port of a closed socket some time after close, on another thread and without a
+    notice: binding it again at once sometimes fails because it is taken.
     """
     family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
     deadline, pause = time.monotonic() + wait_s, threading.Event()
     while True:
         with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
-            # As libzmq does: connections of the past are no obstacle, a listener is.
+            # As libzmq does: only a listener blocks the port, old connections do not.
             probe.setsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
@@ -112,9 +112,9 @@ def require_own_address(what: str, address: str) -> None:
 def runtime_directory() -> str:
     """Return this user's directory for fastdist's private files, 0700; make it if need be.
 
-    Raises  AuthenticationError if what is there belongs to someone else or is open to others
-    Note    a launcher gives its workers one of their own, which goes with the job even if they are
-            killed: FASTDIST_RUNTIME_DIR
+    Raises  AuthenticationError if the directory belongs to someone else or is open to others
+    Note    a launcher gives its workers a private one, which it removes with the job even if they
+            are killed: FASTDIST_RUNTIME_DIR
     """
     path = os.environ.get("FASTDIST_RUNTIME_DIR") or _default_runtime_directory()
     try:
@@ -143,11 +143,11 @@ def _default_runtime_directory() -> str:
 
 
 def private_base() -> str:
-    """Return where folders of this user's may be made: XDG_RUNTIME_DIR, else where TMPDIR says.
+    """Return the folder for this user's directories: XDG_RUNTIME_DIR, else that of TMPDIR.
 
-    A socket file's path is limited, and some of these are long: then it is /tmp.
+    A socket file's path is limited; where these folders are too long it is /tmp.
 
-    Raises  FileNotFoundError if nothing can be written
+    Raises  FileNotFoundError if none is writable
     """
     usual = [os.environ.get(name) or "" for name in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")]
     for folder in (*usual, "/tmp"):
@@ -161,7 +161,7 @@ def private_base() -> str:
 def _is_usable(folder: str) -> bool:
     """Return whether folder is this user's or everybody's, and can be written to."""
     try:
-        folder.encode()  # ZeroMQ takes no path that is not UTF-8
+        folder.encode()  # ZeroMQ paths must be UTF-8
         found = os.stat(folder)
     except (OSError, UnicodeEncodeError):
         return False
@@ -172,9 +172,9 @@ def _is_usable(folder: str) -> bool:
 def ipc_directory() -> str:
     """Return the directory for this process's unix sockets; made on first use, removed at exit.
 
-    Note    a process that was killed cannot remove its own; the next one does. Who is alive is told
-            by a lock on a file in the directory, for a process id means nothing to a container that
-            shares only the file system.
+    Note    a process that was killed cannot remove its own; the next one does. A lock on a file in
+            the directory shows that its owner lives, because a process id means nothing to a
+            container that shares only the file system.
     """
     global _ipc_directory
     with _directory_lock:

@@ -12,11 +12,11 @@ from .waiting import poll_timeout_ms
 
 
 class Attempt:
-    """A connection that is begun at once, and closed by who made it; nothing is sent on it.
+    """A connection that begins at once, and that its maker closes; nothing is sent on it.
 
     Thread  one; never blocks. Poll reports an error on fileno() as soon as the attempt fails
-    Raises  OSError, if no descriptor is left, or a host of that name is not known (gaierror);
-            ValueError, OverflowError for no address
+    Raises  OSError, if no descriptor is left, or a host name is unknown (gaierror); ValueError,
+            OverflowError for an invalid address
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -40,7 +40,7 @@ class Attempt:
         return self._found() == errno.ECONNREFUSED
 
     def why_not(self) -> str:
-        """Return why nothing came of it, or has yet; empty if somebody listens there."""
+        """Return why there is no connection (yet); empty if somebody listens there."""
         error = self._found()
         if error == errno.EINPROGRESS:
             return "no answer"

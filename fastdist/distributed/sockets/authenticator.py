@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ZapDomain(NamedTuple):
-    """One bound socket: who may come in, and, where that is counted, who has and who may not."""
+    """One bound socket: who may come in, and, where that is counted, connections and refusals."""
 
     lookup: Lookup
     connections: Connections | None = None
@@ -59,7 +59,7 @@ class ZapDomain(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What libzmq is told; `user` is who it was, where it may come in."""
+    """The reply to libzmq; `user` names an admitted peer."""
 
     status: bytes
     text: bytes
@@ -67,9 +67,9 @@ class Verdict(NamedTuple):
 
 
 _STRANGER = Verdict(b"400", b"not a member of this job")
-# Passing refusals: libzmq hangs up on the peer, which tries again. It succeeds once a slot is free,
-# or finds that nobody listens any more: libzmq may ask for a socket that was just closed, and who
-# comes then is no stranger.
+# Passing refusals: libzmq closes the peer's connection, and the peer tries again. It succeeds once
+# a slot is free, or finds that nobody listens any more: libzmq may send a request for a socket that
+# was just closed, and its peer is not a stranger.
 _TOO_MANY = Verdict(b"300", b"this member holds all the connections that it may")
 _CLOSED = Verdict(b"300", b"this socket has just been closed")
 
@@ -89,8 +89,8 @@ def admit(
 ) -> str:
     """Return a new ZAP domain for which lookup decides; the first one starts the thread.
 
-    With `connections`, a member is let in while that counts few enough; `refusals` hear of those
-    who are not. `events` are the socket's, made with reader_closes; the thread reads them.
+    With `connections`, a member is admitted while that counts few enough; `refusals` record the
+    others. `events` are the socket's, made with reader_closes; the thread reads them.
     """
     global _handler
     domain = unique_name("fastdist")
@@ -132,7 +132,7 @@ class _Handler:
 
     def __init__(self) -> None:
         self._bell = Doorbell()
-        # What the thread does next, when the bell rings.
+        # The thread's next steps, when the bell rings.
         self._orders: SimpleQueue[Callable[[Waiter], None]] = SimpleQueue()
         self._is_stopping = False
         self._watched: list[ZapDomain] = []
@@ -236,7 +236,7 @@ def answer(socket: Socket) -> None:
 
 
 def _judge(question: list[bytes]) -> Verdict:
-    """Return whether and as whom somebody may come in."""
+    """Return whether a peer may come in, and as which member."""
     if len(question) != 7:
         return _STRANGER
     version, _, domain, address, _, mechanism, public_key = question

@@ -2,14 +2,13 @@
 
 # Note [A folder of certificates] The files are those of pyzmq's create_certificates(folder, name):
 # NAME.key, public, for every member on every machine; NAME.key_secret only where that member runs.
-# The names are `store` and `rank-0`, `rank-1` and so on. The public files say who is admitted, so
-# nobody else may be able to write them; the secret ones nobody else may be able to read.
-#
-# Note [What the folder says now counts] A key that was taken away, or replaced, opens nothing from
-# then on. So whoever comes in is asked after anew: a stat of the file that made it known says
-# whether that is still there and still the same. Not the folder's own time stamp, which a file
-# that is written in place leaves as it is. A file that changed so short a time before it was read
-# that another change might bear the same stamp is read again the next time.
+# The names are `store` and `rank-0`, `rank-1` and so on. The public files define who is admitted,
+# so nobody else may be able to write them; nobody else may be able to read the secret ones.
+# Note [What the folder says now counts] A key that was removed, or replaced, admits nobody from
+# then on. So each admission checks again, by a stat of the file that made the key known, whether
+# that file still exists unchanged. The folder's own time stamp is not enough, as it does not change
+# when a file is written in place. A file that changed so shortly before it was read that another
+# change might have the same stamp is read again the next time.
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from fastdist.core.errors import AuthenticationError
 from .secret import require_owner
 
 _MAX_FILE_BYTES = 64 * 1024
-# What changes within this time of a look may have the same time stamp as what was seen.
+# A change within this time of a look may have the same time stamp as the file that was seen.
 _STAMP_NS = 1_000_000_000
 _RANK_FILE = re.compile(r"rank-(0|[1-9]\d{0,5})\.key(_secret)?")
 

@@ -1,17 +1,17 @@
 """The connections that members hold to one bound socket, counted, and how many one may hold."""
 
-# Note [Who holds which connection] libzmq tells three things apart that belong together. The ZAP
-# handler hears which key wants to come in, but not by which descriptor. The socket's monitor hears
-# of descriptors that were accepted and that ended, but not whose they are. A message tells both,
-# but only once its sender has spoken. So an admission is first counted as pending; the first
-# message binds it to its descriptor, whose end gives the slot back. Where more admissions are
-# pending than descriptors are silent, some ended before they spoke, and are void; whose they are is
-# not known, so the oldest of whoever asks are dropped: better a slot too many for a moment than a
-# peer that is locked out. Who stays silent for longer than a handshake may take is admitted and
-# says nothing: when a member wants more than it may hold, such connections are hung up on. So are,
-# where it goes on wanting more for longer than a cut connection takes to be found out, those of its
-# connections that have brought nothing for as long: they are an earlier life's, which is frozen.
-# One that is not comes back by itself, and a member does this to nobody but itself.
+# Note [Who holds which connection] libzmq reports related facts in three places. The ZAP handler
+# gets the key that wants to come in, but not its descriptor. The socket's monitor reports
+# descriptors that were accepted and that ended, but not whose they are. A message has both, but
+# only once its sender has spoken. So an admission is first counted as pending; the first message
+# binds it to its descriptor, whose end frees the slot. Where more admissions are pending than
+# descriptors are silent, some ended before they spoke, and are void; their members are unknown, so
+# the oldest of the requesting member are dropped: a slot too many for a moment is better than a
+# peer that is locked out. A peer that stays silent for longer than a handshake may take is admitted
+# and sends nothing: when a member wants more than it may hold, such connections are closed. If it
+# goes on wanting more for longer than the detection of a cut connection takes, those of its
+# connections that have brought nothing for as long are closed too: they belong to an earlier,
+# frozen incarnation. A live one reconnects, and a member does this only to itself.
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ SPEAKS_WITHIN_S = 10.0
 # Longer than it takes to find out that a connection is cut: see UNREACHABLE_MS in options.py.
 _YIELDS_AFTER_S = 3.0
 # Where strangers use up the descriptors, nobody else gets one, and libzmq ends a process that
-# cannot accept at its unix socket. So when so few are left, who has said nothing yet must go, the
-# oldest first; those who came last are spared: a member proves itself within milliseconds.
+# cannot accept at its unix socket. So when so few are left, silent connections are closed, the
+# oldest first; the newest are spared: a member identifies itself within milliseconds.
 _RESERVE = 1024
 _SPARED = 8
 
-# Where Linux's struct tcp_info tells how many milliseconds ago data came last.
+# The bytes of Linux's struct tcp_info with the milliseconds since the last data.
 _LAST_DATA = slice(52, 56)
 
 _logger = logging.getLogger(__name__)
 
 
 class Connections:
-    """Who is connected to one socket. See Note [Who holds which connection].
+    """The connections of one socket. See Note [Who holds which connection].
 
-    Thread  any; `admit` and `happened` are called by the ZAP handler's thread alone, which reads
-            the monitor's events before it admits anybody
+    Thread  any; only the ZAP handler's thread calls `admit` and `happened`, and it reads the
+            monitor's events before it admits anybody
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Connections:
         self._pending: dict[str, deque[float]] = {}  # member -> when each was admitted
         self._overdue: list[tuple[int, str]] = []
         self._reported: set[str] = set()
-        # Member -> since when and when last it was refused, of those who go on trying.
+        # Member -> the times of its first and latest refusal, for members that go on trying.
         self._refused: dict[str, tuple[float, float]] = {}
 
     def held_by(self, member: str) -> int:
@@ -157,7 +157,7 @@ class Connections:
     def _make_room(self, newest: int) -> None:
         """Let those go that have been silent for longest, if descriptors become few."""
         limit = self._descriptor_limit()
-        # The lowest number that is free is given, so the newest tells how many there are.
+        # A new descriptor gets the lowest free number, so the newest shows how many there are.
         if newest < limit - min(_RESERVE, limit // 4):
             return
         while len(self._silent) > _SPARED:
@@ -168,7 +168,7 @@ class Connections:
         """Let those connections of member go that its earlier life may have frozen with."""
         now = self._clock()
         since, last = self._refused.get(member, (now, now))
-        # Who is refused may hear of it only when its handshake has taken too long.
+        # A refused peer may notice that only when its handshake has timed out.
         if now - last > self._speaks_within_s:
             since = now  # it had given up in between
         self._refused[member] = since, now
@@ -195,11 +195,11 @@ class Connections:
 
 
 def hang_up(descriptor: int, endpoint: str) -> bool:
-    """End a connection of which endpoint is one end; False if it has ended by itself.
+    """End a connection of which endpoint is one end; False if it has ended already.
 
-    Note    libzmq cannot be asked to. It reads the end of the stream, as if the peer had hung up.
-            The descriptor may be another's by now, so a copy of it is looked at before it is used;
-            where none is left for a copy, itself: then most are strangers' anyway
+    Note    libzmq has no call for that. It reads the end of the stream, as if the peer had closed
+            it. The descriptor may be another connection's by now, so a copy is checked before it is
+            used; where no descriptor is left for a copy, itself: then most are strangers' anyway
     """
     try:
         looked_at = os.dup(descriptor)

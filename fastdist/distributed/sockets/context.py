@@ -82,7 +82,7 @@ class Socket(zmq.Socket[bytes]):
 
 
 class _ForkedSocket(Socket):
-    """What a socket becomes in a forked child: a refusal that says why."""
+    """A socket after a fork, in the child: it refuses and says why."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise _fork_error()
@@ -119,7 +119,7 @@ def open_socket(kind: int, name: str) -> Socket:
 
 
 def open_socket_names() -> tuple[str, ...]:
-    """Return what each open socket of this process is for, oldest first; leak tests look at it."""
+    """Return the names of this process's open sockets, oldest first; leak tests read them."""
     with _context_lock:
         return tuple(socket.name for socket in _open_sockets.values())
 

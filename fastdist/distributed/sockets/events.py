@@ -1,4 +1,4 @@
-"""What can happen to a socket's connections, as a monitor tells it."""
+"""Events of a socket's connections, as a monitor reports them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Final
 
 FROZEN_S: Final = 10.0
 GRACE_S: Final = 1.0
-# What is shorter is how long a connection takes to be found broken, and to come back.
+# The time in which a broken connection is detected, and made again.
 LEAST_FROZEN_S: Final = 3.0
 
 # So many workers a core take turns without anybody being late; with more of them what nobody has

@@ -1,4 +1,4 @@
-"""What happens to a socket's connections, as events that one thread reads."""
+"""The events of a socket's connections, read by one thread."""
 
 from __future__ import annotations
 

@@ -15,27 +15,27 @@ from .security import Security
 
 # Note [No heartbeats of libzmq's] No socket of ours may have HEARTBEAT_IVL, or closing one can
 # abort the process: `Assertion failed: !_io_error (src/stream_engine_base.cpp:310)`, libzmq 4.3.5
-# and before. A socket that closes takes no more messages while its connections still end. One that
-# comes then stops the input of its connection; if the peer hangs up next, the connection is marked
-# broken, yet kept until what it has to send is given up, which is as long as the socket lingers, or
-# until the thread that closes sockets gets to it. The heartbeat's timer runs on meanwhile, and
-# writes to a connection without asking whether it is broken: abort. Any peer that speaks and then
-# ends while we close does it, by ipc or tcp; many of them at once, as where a group ends, nearly
-# always. All else that writes does ask, as long as no connection's input stops for another reason,
-# hence RCVHWM 0. What the heartbeats were for is done without them: the kernel tells of hosts and
-# cables (below), of processes that ended, and a Knock whether a process that lives runs.
+# and before. A socket that closes accepts no more messages while its connections still end. A
+# message that arrives then stops the input of its connection; if the peer closes it next, the
+# connection is marked broken, yet kept until its output is given up, which is as long as the socket
+# lingers, or until the thread that closes sockets gets to it. The heartbeat's timer runs on
+# meanwhile, and writes to a connection without checking whether it is broken: abort. Any peer that
+# sends and then ends while we close triggers it, by ipc or tcp; many of them at once, as where a
+# group ends, nearly always. All other writers do check, as long as no connection's input stops for
+# another reason, so RCVHWM is 0. Other means do the work of heartbeats: the kernel reports hosts
+# and cables (below) and processes that ended, and a Knock shows whether a live process runs.
 
 HANDSHAKE_MS = 5_000
 # A host that acknowledges nothing for this time, asked each second, is unreachable.
 UNREACHABLE_MS = 2_000
-# Linux takes no larger count.
+# The largest count that Linux accepts.
 _MOST_KEEPALIVES = 127
 # The receiver drops the whole connection at a larger frame and nobody tells the sender, who must
 # therefore check first.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 _OPTIONS: dict[int, int] = {
-    # What is left when a socket closes is dropped: who needs it delivered drains first.
+    # Unsent messages are dropped when a socket closes: callers that need delivery drain first.
     zmq.LINGER: 0,
     # No message is queued for a peer that is not there.
     zmq.IMMEDIATE: 1,
@@ -127,7 +127,7 @@ def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str
         _require_null_mechanism(socket, endpoint)
         socket.bind(endpoint)
         if endpoint.startswith("ipc://"):
-            # libzmq removes the file too, but some time after close, on a thread of its own.
+            # libzmq removes the file too, but some time after close, on another thread.
             socket.when_closed(lambda: _remove_file(endpoint.removeprefix("ipc://")))
     return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
 

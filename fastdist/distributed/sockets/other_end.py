@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection that libzmq has accepted, or has just closed."""
+"""The other end of a connection that libzmq has accepted, or has just closed."""
 
 from __future__ import annotations
 

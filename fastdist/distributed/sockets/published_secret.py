@@ -94,8 +94,8 @@ def _remove_if_same(path: str, file: int) -> None:
     with suppress(FileNotFoundError):
         if not _is_same(path, file):
             return
-        # Another owner may have put its own there since. Whoever finds no secret looks again, so
-        # that one may be away for a moment.
+        # Another owner may have put its own there since. A reader that finds no secret looks again,
+        # so the file may be away for a moment.
         taken = f"{path}.{os.getpid()}-{os.urandom(3).hex()}"
         os.rename(path, taken)
         if not _is_same(taken, file):

@@ -1,15 +1,15 @@
 """Whether the process at the other end of a connection runs, asked of its libzmq once a second."""
 
-# A connection that holds says only that the other end's kernel is there: a process that is stopped,
-# or swapped out, keeps its connections. libzmq's own heartbeats would tell, and can abort us: see
-# Note [No heartbeats of libzmq's] in options.py. So we knock: at the address that the connection
-# leads to we open another one, and libzmq's thread over there, which needs neither Python nor keys,
-# answers at once with the first bytes of its greeting. That is all; we hang up before either end
-# has said who it is. Whatever comes back, be it that nobody listens there any more, is a sign of
-# life: what became of the connection itself is told by the connection. Only silence counts.
-# The kernel of this host ends a knock with an error where it finds no way to the other host: its
-# interface is down, or nobody has that address in a network whose cable was pulled. That is
-# silence as well. Without it a cut would never count: such an error comes every 3 s.
+# A connection that holds only shows that the other end's kernel is there: a process that is
+# stopped, or swapped out, keeps its connections. libzmq's own heartbeats would detect that, and can
+# abort us: see Note [No heartbeats of libzmq's] in options.py. So a Knock opens another connection
+# to the peer's address, and libzmq's thread over there, which needs neither Python nor keys,
+# answers at once with the first bytes of its greeting. That is all; we close it before either end
+# has identified itself. Any reply, even that nobody listens there any more, is a sign of life: the
+# connection itself reports its own end. Only silence counts. The kernel of this host ends a knock
+# with an error where it finds no way to the other host: its interface is down, or nobody has that
+# address in a network whose cable was pulled. That is silence as well. Otherwise a cut would never
+# count: such an error occurs every 3 s.
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _SILENT = frozenset(
 
 
 class Beat(Enum):
-    """What a beat has shown."""
+    """The result of a beat."""
 
     FINE = auto()
-    LATE = auto()  # no answer within a beat; ask in other ways as well
+    LATE = auto()  # no answer within a beat; check in other ways as well
     FROZEN = auto()
 
 
@@ -51,7 +51,7 @@ class Knock:
 
     def __init__(self, where: Where) -> None:
         self._socket: standard_socket.socket | None = None
-        # Where nothing can be asked, nothing is known against the other end.
+        # Without a way to knock, nothing counts against the other end.
         self._can_be_asked = False
         # Whether no answer can come any more, because no way leads to the other host.
         self.has_failed = False
@@ -134,7 +134,7 @@ class Pulse:
         self._where = path
 
     def disconnected(self) -> None:
-        """Knock no more: libzmq connects anew, which tells as much."""
+        """Stop knocking: libzmq reconnects, which shows as much."""
         self.heard()
         self.descriptor, self._where = -1, None
 

@@ -1,10 +1,10 @@
-"""Who was refused at a bound socket: counted by address and reason, and told of once."""
+"""Peers that a bound socket refused: counted by address and reason, and reported once."""
 
-# Note [From where somebody came] libzmq tells of a handshake that failed, but neither the address
-# nor the descriptor. The descriptor stands in the event before, when the connection was accepted,
-# and in the one right after, its end. Who is on it is asked at once, and too late now and then: a
-# peer of this machine comes, fails and goes within a tenth of a millisecond. Then the kernel knows:
-# where it was this end that closed, the connection stays in its table for a minute.
+# Note [From where somebody came] libzmq reports a failed handshake with neither the address nor the
+# descriptor. The descriptor is in the event before, when the connection was accepted, and in the
+# one right after, its end. Its peer address is read at once, sometimes too late: a peer of this
+# machine connects, fails and closes within a tenth of a millisecond. Then the kernel knows it:
+# where this end closed, the connection stays in its table for a minute.
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import zmq
 from .events import ACCEPTED, DISCONNECTED, HANDSHAKE_FAILED, MISMATCHED, SocketEvent
 from .other_end import Address, ends_closed_here, other_end
 
-# Whoever floods the port costs no more than this: hosts that are kept apart, and lines told.
+# Limits on what a flood of the port can cost: hosts that are distinguished, and log lines.
 MAX_HOSTS: Final = 64
 MAX_LINES: Final = 16
 MAX_HOMES: Final = 65_536  # of members, as many as there may be ranks
-# How long and how often an address is looked for that was gone before it could be asked.
+# How long and how often to look for an address that was gone before it could be read.
 _LOOKED_FOR_S: Final = 0.5
 _LOOK_PAUSE_S: Final = 0.1
-# Who was refused ended so long ago at most; longer, by how long nobody read what libzmq tells.
+# A refused connection ended so long ago at most; plus the time in which no events were read.
 _RECENT_S: Final = 2.0
 _MAX_KNOWN: Final = 1024
 _SOMEWHERE: Final = "an unknown address"
@@ -72,15 +72,16 @@ _MISMATCHES: Final = {
 
 
 class Refusals:
-    """Who came to one socket and did not get in. See Note [From where somebody came].
+    """Peers that connected to one socket and were not admitted. See Note [From where somebody
+    came].
 
-    The first refusal of each host and reason is told, by default to the log: as a warning where it
-    may be one who belongs to the job, else as information.
+    The first refusal of each host and reason is reported, by default to the log: as a warning where
+    the peer may belong to the job, else as information.
 
     Thread  any; `happened`, `judged` and `look` are called by the ZAP handler's alone
     """
 
-    # Whether members show a key; where they do not, none is told from who speaks something else.
+    # Whether members show a key; where they do not, another protocol looks like a member's.
     asks_for_keys = True
 
     def __init__(self, tell: Tell = _logger.log) -> None:
@@ -88,13 +89,13 @@ class Refusals:
         # Guards all below it.
         self._lock = threading.Lock()
         self._endpoint = ""
-        # Who is on each descriptor, until it brings a message or ends.
+        # The address at each descriptor, until it brings a message or ends.
         self._came: dict[int, Address | None] = {}
-        # How many of each host have shown a key and not spoken yet: their end is no news.
+        # How many of each host have shown a key and not spoken yet: their end is not reported.
         self._judged: Counter[str] = Counter()
         # Where members are: a Knock of theirs (pulse.py) ends before it has said who it is.
         self._homes: set[str] = set()
-        # Why the connection failed whose end is told next.
+        # The failure of the connection whose end is reported next.
         self._failure: Reason | None = None
         # When and why those failed whose address is still looked for; and whose is known.
         self._nameless: deque[tuple[float, Reason]] = deque()
@@ -134,7 +135,7 @@ class Refusals:
         self._tell_news()
 
     def spoke(self, descriptor: int, host: str) -> None:
-        """Take note of the first message that came by a connection: its end is no refusal.
+        """Record the first message of a connection: its end is not a refusal.
 
         Thread  the socket's reader
         """

@@ -78,7 +78,7 @@ class JobSecret:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> JobSecret | None:
-        """Return what FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET gives, None if unset."""
+        """Return the secret of FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET, None if unset."""
         path, text = (
             environment.get("FASTDIST_JOB_SECRET_FILE"),
             environment.get("FASTDIST_JOB_SECRET"),
@@ -110,7 +110,8 @@ class JobSecret:
         return hmac_sha256(extracted, info + b"\1")
 
     def __eq__(self, other: object) -> bool:
-        # Not the secrets themselves: how long that takes would tell how much of one is right.
+        # Not the secrets themselves: the time of the comparison would reveal how much of one is
+        # right.
         return isinstance(other, JobSecret) and self.derive("equal") == other.derive("equal")
 
     def __hash__(self) -> int:

@@ -1,4 +1,4 @@
-"""Who may connect to a tcp socket, and how both ends prove it: CURVE, keyed by the job's secret."""
+"""Admission to a tcp socket, and how both ends prove it: CURVE, keyed by the job's secret."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .events import ACCEPTED, DISCONNECTED, HANDSHAKE_FAILED, MISMATCHED
 from .monitor import SocketMonitor
 from .secret import JobSecret
 
-# Whom a group without a world size may grow to; each member costs 27 us once, when the first
-# unknown key is seen.
+# The size to which a group without a world size may grow; each member costs 27 us once, when the
+# first unknown key is seen.
 MAX_DYNAMIC_MEMBERS = 4_096
 
 _warning_lock = threading.Lock()
@@ -28,7 +28,7 @@ _warned_of_plaintext = False
 
 
 class Security(Protocol):
-    """What bind and connect ask before a tcp socket leaves or enters this process."""
+    """The checks of bind and connect before a tcp socket leaves or enters this process."""
 
     kind: str
     # Whether one member cannot pose as another, as it can where all keys come from one secret.
@@ -63,7 +63,7 @@ class NoSecurity:
 
 
 class _Keyed(ABC):
-    """What CURVE needs, wherever the keys come from: ours, those of others, who may come in."""
+    """The keys of CURVE, wherever they come from: ours, those of others, who may come in."""
 
     kind = "curve"
     tells_members_apart = False
@@ -78,7 +78,7 @@ class _Keyed(ABC):
         self._max_connections = max_connections
 
     def protect_binds(self, socket: Socket, host: str) -> None:
-        """Be a CURVE server that our own ZAP handler asks whom to let in, and how often."""
+        """Make the socket a CURVE server; our ZAP handler admits peers, and counts how often."""
         if self._max_connections and socket.connections is None:
             socket.connections = Connections(self._max_connections)
         domain = _attend(socket, self._admits)
@@ -106,10 +106,10 @@ class _Keyed(ABC):
 class CurveSecurity(_Keyed):
     """One member's keys, and the list of members whose keys it accepts, all from the job's secret.
 
-    `member` is "rank:3" for worker 3, "store" for the store's server, "client" for those who talk
-    to it. All keys follow from (secret, job id, member), so nothing is exchanged and no certificate
-    is shipped; that also means that members of a job can pose as each other: the secret keeps
-    strangers out, not friends in order.
+    `member` is "rank:3" for worker 3, "store" for the store's server, "client" for its clients. All
+    keys follow from (secret, job id, member), so no keys are exchanged and no certificate is
+    shipped; that also means that members of a job can pose as each other: the secret keeps
+    strangers out, but does not protect members from each other.
 
     Thread  any
     """
@@ -236,8 +236,8 @@ def _attend(socket: Socket, admits: authenticator.Lookup) -> str:
             kinds += [ACCEPTED, DISCONNECTED]
         if socket.refusals is not None:
             kinds += [HANDSHAKE_FAILED, MISMATCHED]
-    # Before the bind, or its first events are lost. Nothing but these: where strangers use up all
-    # descriptors, libzmq tells of accepts that failed as fast as it can.
+    # Before the bind, or its first events are lost. Only these kinds: where strangers use up all
+    # descriptors, libzmq reports failed accepts as fast as it can.
     events = SocketMonitor(socket, kinds, reader_closes=True) if kinds else None
     domain = authenticator.admit(admits, socket.connections, socket.refusals, events)
     socket.when_closed(lambda: authenticator.dismiss(domain))
@@ -250,10 +250,11 @@ def derive_secret_key(secret: JobSecret, job_id: str, member: str) -> bytes:
 
 
 def authenticated_rank(frame: zmq.Frame) -> int | None:
-    """Return the rank that the sender of this received frame has proved, None where none was asked.
+    """Return the rank that the sender of this received frame has proved, None without
+    authentication.
 
     Note    the routing id of a ROUTER is the peer's own claim; this is not. Any frame of the
-            message will do, the routing id's as well; receive it with copy=False.
+            message will do, also the routing id's; receive it with copy=False.
     """
     try:
         return int(frame.get("User-Id"))

@@ -20,7 +20,7 @@ import zmq
 # sleeper's Doorbell: the edge that the send took is passed on by hand.
 
 
-# What poll(2) takes at most; who waits longer looks again after 24 days.
+# The longest timeout of poll(2); a longer wait looks again after 24 days.
 _LONGEST_MS = 2**31 - 1
 
 
@@ -62,18 +62,17 @@ class Waiter:
         self._others.pop(fd, None)
 
     def wait(self, deadline: float | None) -> list[zmq.Socket[bytes] | HasFileno]:
-        """Return what is readable, or [] once time.monotonic() has passed deadline (None: never).
+        """Return the readable ones, or [] once time.monotonic() has passed deadline (None: never).
 
-        Note    See Note [ZMQ_FD is edge triggered]; a socket is returned only when a message is
-                there
+        Note    See Note [ZMQ_FD is edge triggered]; a socket is returned only when it has a message
         """
         while True:
             ready: list[zmq.Socket[bytes] | HasFileno] = [
                 socket for socket in self._sockets.values() if has_message(socket)
             ]
             timeout_ms = 0 if ready else poll_timeout_ms(deadline)
-            # Descriptors of sockets only end the sleep: whether a message came is asked of the
-            # socket itself.
+            # Descriptors of sockets only end the sleep: the socket itself shows whether a message
+            # came.
             events = self._poller.poll(timeout_ms)
             ready += [self._others[fd] for fd, _ in events if fd in self._others]
             if ready or (timeout_ms == 0 and not events):

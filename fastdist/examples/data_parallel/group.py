@@ -1,4 +1,4 @@
-"""What the data-parallel jobs share: the group, its parameters, and the comparison."""
+"""The shared parts of the data-parallel jobs: the group, its parameters, and the comparison."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def train(demo: Demo) -> int:
         direction = [part / length for part in direction]
         product = ours(direction)
         distance = max(distance, furthest(product, alone(direction)))
-        # Of unit directions; it rises to the largest curvature.
+        # The curvature along a unit direction; it rises to the largest one.
         curvature = sum((p * d).sum() for p, d in zip(product, direction, strict=True))
         direction = list(product)
         demo.record(curvature=curvature)

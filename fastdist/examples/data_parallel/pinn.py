@@ -1,4 +1,4 @@
-"""Two ranks learn how heat spreads along a rod from the equation, each at points of its own.
+"""Two ranks learn how heat spreads along a rod from the equation, each at its own points.
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.pinn
 

@@ -37,7 +37,7 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """What flex_attention returns beside the result: see AuxOutput."""
+    """Further results of flex_attention: see AuxOutput."""
 
     lse: bool = False
     max_scores: bool = False
@@ -155,7 +155,7 @@ class BlockMask:
             full_kv_num_blocks: How many it reads in full, or None.
             full_kv_indices: Which these are, or None.
             BLOCK_SIZE: The numbers of queries and of keys of a block.
-            mask_mod: What is allowed in the blocks that are read in part; None allows all.
+            mask_mod: The mask of the blocks that are read in part; None allows all.
             seq_lengths: The numbers of queries and keys; None is that of whole blocks.
             compute_q_blocks: Ignored: the blocks by keys are not needed.
 
@@ -318,7 +318,7 @@ def flex_attention(
         enable_gqa: Whether a head of key and value may serve several heads of query.
         return_lse: Whether the logarithm of the sum of exp(score) is returned as well.
         kernel_options: Ignored.
-        return_aux: What else is returned, as an AuxOutput.
+        return_aux: Further results, returned as an AuxOutput.
 
     Raises  ValueError for shapes that do not fit
     Note    a query that may look at nothing gets zeros

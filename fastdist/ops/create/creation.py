@@ -188,8 +188,8 @@ def fills_out(call: F) -> F:
 
 
 def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
-    """Raise RuntimeError unless memory is asked for that lies strided, and pinned on the CPU alone,
-    beside a GPU.
+    """Raise RuntimeError unless the layout is strided; memory may be pinned only on the CPU, and
+    with a GPU.
     """
     if layout is not None and layout is not strided:
         raise TypeError(f"argument 'layout' must be fastdist.strided, not {short_repr(layout)}")
@@ -206,7 +206,7 @@ def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
 
 
 def in_pinned_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a copy of values of the CPU in memory from which a GPU reads by itself."""
+    """Return a copy of values of the CPU in memory from which a GPU reads directly."""
     backend: Any = backend_of("cuda")
     copy: np.ndarray[Any, Any] = backend.pinned_copy(array)
     return copy
@@ -240,7 +240,7 @@ def tensor(
 
     Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
             numbers in lists -> the one in which they meet
-    Raises  ValueError for lists of unequal length, TypeError for what is no number
+    Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
     """
     if isinstance(data, Tensor):
         warn_caller(
@@ -415,7 +415,7 @@ def like(
 ) -> tuple[DType, Any]:
     """Return dtype and device, those of input unless given.
 
-    Raises  NotImplementedError for a sparse tensor, where it is told what is asked
+    Raises  NotImplementedError for a sparse tensor if `name`, the function's, is given
     """
     if name is not None and input._layout.is_sparse:
         raise refusal(name, input)
@@ -528,7 +528,7 @@ def as_number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor | np.generic) else value
 
 
-# What `fastdist` offers of it.
+# The names that `fastdist` offers.
 __all__ = [
     "as_tensor",
     "empty",

@@ -156,8 +156,8 @@ def from_file(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a vector of size elements that lie in a file: with shared=True what is written goes
-    there, and a file that is too short is made longer; else changes stay with the tensor.
+    """Return a vector of size elements in a file: with shared=True writes go to the file, and a
+    file that is too short is made longer; else changes stay with the tensor.
 
     Raises  RuntimeError for a file that cannot be opened, or is too short and not shared
     """
@@ -212,10 +212,10 @@ def empty_permuted(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return uninitialised memory without gaps whose axes lie in the order physical_layout, from
+    """Return uninitialised memory without gaps whose axes are in the order physical_layout, from
     the slowest to the fastest.
 
-    Raises  RuntimeError for what is no order of the axes
+    Raises  RuntimeError if it is not an order of the axes
     """
     shape, order = sizes_of((size,)), tuple(physical_layout)
     if len(shape) != len(order):

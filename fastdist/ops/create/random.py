@@ -400,7 +400,7 @@ def bernoulli(
 ) -> Tensor:
     """Return 1 with probability input (or p), else 0, in input's dtype or out's.
 
-    Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+    Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
     """
     if input._layout.is_sparse:
         raise refusal("bernoulli", input)
@@ -439,7 +439,7 @@ def normal_(
 ) -> Tensor:
     """Fill this tensor with numbers of mean and std."""
     require_std(std)
-    # Of the whole the deviation is std.
+    # The deviation of the complex number is std.
     each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
     return _filled(self, "randn", generator, each, mean, "normal")
 

@@ -61,7 +61,8 @@ def arange(
     wanted = wanted if dtype is None else dtype_of(dtype)
     _require_number_dtype("arange", wanted)
     if wanted is int64:
-        # What int64 makes of them counts, as in PyTorch; shorter integers count first, then step.
+        # Their int64 values count, as in PyTorch; for shorter integers the count comes first, then
+        # step.
         start, end, step = int(start), int(end), int(step)
         whole = True
         if step == 0:
@@ -69,7 +70,7 @@ def arange(
     # Whole numbers are counted without a fraction, which would be off beyond 2**53.
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if not wanted.is_floating_point:
-        # An integer dtype steps by integers, as in PyTorch: 0.5 is no step at all.
+        # An integer dtype steps by integers, as in PyTorch: 0.5 is rounded to 0.
         start, step = int(start), int(step)
     kind = np.float64 if wanted.is_floating_point else np.int64
 
@@ -148,7 +149,7 @@ def linspace(
     def write(backend: Any, raw: Any) -> None:
         backend.kernel("create.ranges.evenly")(raw, first, last)
 
-    # What C makes of numbers beyond int64 is not NumPy's.
+    # C and NumPy convert numbers beyond int64 differently.
     if wanted.is_complex or wanted in (bool_, uint64):
         return finish(values(), device, requires_grad, layout, pin_memory, is_constant=True)
     return new_filled(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
@@ -212,7 +213,7 @@ def eye(
     )
 
 
-# What `fastdist` offers of it.
+# The names that `fastdist` offers.
 __all__ = ["arange", "eye", "linspace"]
 
 

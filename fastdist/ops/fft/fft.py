@@ -62,7 +62,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
 @composite(homes="fft", out="kind")
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return what fft makes input of."""
+    """Return the inverse of fft."""
     input = computable(input)
     input, axes = _along(input, n, dim)
     divided = divided_by(norm, False)
@@ -115,7 +115,7 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 
 @composite(homes="fft", out="kind")
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """Return what fftn makes input of."""
+    """Return the inverse of fftn."""
     return _all_complex(input, s, dim, norm, False)
 
 
@@ -430,7 +430,7 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 @composite(homes="fft")
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """Return what fftshift makes input of."""
+    """Return the inverse of fftshift."""
     return _shifted(input, dim, lambda n: (n + 1) // 2)
 
 

@@ -102,7 +102,7 @@ def _told(window: Tensor | None) -> str:
 def _require_signal(
     told: str, input: Tensor, n_fft: int, hop: int, length: int, window: Tensor | None
 ) -> None:
-    """Raise RuntimeError for what is no signal, and for lengths that do not fit it."""
+    """Raise RuntimeError for an input that is not a signal, and for lengths that do not fit it."""
     if not input._layout.dtype.may_have_gradient:
         raise DTypeError(f"{told}expected a tensor of floating point or complex values")
     shape = input._layout.shape
@@ -179,12 +179,12 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """Return the signal whose stretches have these transforms: that of which stft, with the same
-    arguments, made them; of others the one whose stretches come nearest, by squares.
+    """Return the signal whose stretches have these transforms: the input of stft with the same
+    arguments; for other transforms the signal whose stretches are nearest, by squares.
 
     length cuts it, or adds zeros behind
     Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-    Raises  RuntimeError where no window, or a part of one that is 0, lies over a sample
+    Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
     """
     hop, width = _steps(n_fft, hop_length, win_length)
     if window is None:

@@ -21,7 +21,7 @@ from ..pointwise.complex_numbers import real_part
 
 # By what the transform of n numbers is divided, as PyTorch counts it: nothing, sqrt(n), n.
 NOTHING, BY_ROOT_N, BY_N = range(3)
-# What NumPy and its kin call that of a transform forward, and of one back.
+# NumPy's names of these norms, for a forward and for an inverse transform.
 _FORWARD: Final = ("backward", "ortho", "forward")
 _BACK: Final = ("forward", "ortho", "backward")
 

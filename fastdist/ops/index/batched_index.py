@@ -1,8 +1,8 @@
 """`x[...]` and `x[...] = y` where one of them is a batch, in one call for all: `vmap`.
 
-What stands in the brackets is split as it is for one call: integers and slices make a view, which a
-batch has as well, then tensors name places in it. Behind the axis of the batch these name the same
-places, beside the number of the call.
+The index is split as for one call: integers and slices make a view, which a batch has as well, then
+tensors name places in it. Behind the axis of the batch these name the same places, together with
+the number of the call.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .index_entries import split_index
 
 
 class _Named(NamedTuple):
-    """What tensors name of a view of each call: `places` of all calls, an axis each; the axes that
-    they make are as long as `met` says and come behind `lead` others.
+    """The places that tensors name in a view of each call: `places` of all calls, one axis each;
+    the resulting axes have the lengths `met` and come behind `lead` others.
     """
 
     part: Any
@@ -72,7 +72,7 @@ def indexed_batch(input: Tensor, index: Any) -> Any:
 def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = False) -> bool:
     """Do target[index] = value, or +=, if one of them is a batch, and return whether.
 
-    Raises  RuntimeError if target is none of as many levels
+    Raises  RuntimeError if target does not have as many levels
     """
     entries = index if isinstance(index, tuple) else (index,)
     level = level_of((target, value, *entries))
@@ -143,8 +143,8 @@ def _write_masked(target: Any, mask: Any, value: Any) -> None:
 
 
 def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
-    """Return what entries name of input; None where only numbers can tell: of masks that are a
-    batch, and of a batch of single places beside other tensors.
+    """Return the places that entries name in input; None where only numbers can decide: for masks
+    that are a batch, and for a batch of single places next to other tensors.
     """
     batches = [one for one in entries if isinstance(one, Batched)]
     if any(one._layout.dtype is not int64 and one._layout.dtype is not int32 for one in batches):

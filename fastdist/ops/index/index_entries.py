@@ -1,4 +1,4 @@
-"""What stands in the brackets of `x[...]`: what makes a view, and tensors that name places."""
+"""The entries of `x[...]`: those that make a view, and tensors that name places."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _require_length(mask: Shape, basic: list[Any], at: int, shape: Shape) -> Non
     if any(one is Ellipsis for one in basic[:at]):
         before += len(shape) - taken
     if taken > len(shape) or shape[before : before + len(mask)] == mask:
-        return  # too many indices have an error of their own
+        return  # another error reports too many indices
     wrong = next(i for i, n in enumerate(mask) if n != shape[before + i])
     raise DimError(
         f"The shape of the mask {list(mask)} at index {wrong} does not match the shape of the "
@@ -150,7 +150,7 @@ def _as_index(value: Any) -> Tensor:
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
-        # PyTorch raises TypeError for a word, IndexError for numbers that are no integers.
+        # PyTorch raises TypeError for strings, IndexError for numbers other than integers.
         kind = TypeError if array.dtype.kind in "US" else DimError
         raise kind(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "

@@ -44,7 +44,7 @@ def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> No
 def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     if not index._layout.numel:
         return  # it names nothing, in however many dimensions
-    # What has no axes is seen as a vector of one element.
+    # A 0-d tensor counts as a vector of one element.
     if max(len(index._layout.shape), 1) != max(len(shape), 1):
         raise ShapeError(
             f"Index tensor must have the same number of dimensions as input tensor: {name} got "
@@ -202,7 +202,7 @@ def scatter(
     out: Any = None,
 ) -> Tensor:
     """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
-    "multiply" it meets what stands there.
+    "multiply" it is combined with the old value.
     """
     from ..create.creation import number_like
 
@@ -214,7 +214,7 @@ def scatter(
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_like(input, given)
-    written = scatter_src.general((input, index, given), (dim,))
+    written = scatter_src(input, index, given, dim)
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
@@ -386,8 +386,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if level_of((operands[1],)) < level:
         base, source = whole((operands[0], operands[2]), level)
         return op.general((base, operands[1], source), (axis + 1, alpha))
-    # All calls' axes make one, in which each call's places are moved on. What lies outside of its
-    # own axis must not get into another's: it goes outside of all.
+    # The axes of all calls are joined, with each call's places shifted. A place outside of its own
+    # axis must not get into another call's: it goes outside of all.
     base, index, source = whole(operands, level)
     base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
     n, rest, count = shape[axis], base._layout.shape[2:], source._layout.shape[1]
@@ -487,13 +487,13 @@ def _range_of(index: Any) -> tuple[int, int]:
     homes="function method inplace", out="same", node="index_copy", memory="outside of others"
 )
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Return input with the slices of source in the place of its own at index along dim."""
+    """Return input with the slices of source at index along dim."""
     shape = input._layout.shape
     axis = normalize_axis("index_copy", dim, len(shape))
     places = _vector("index_copy", index)
     _require_slices(input, axis, places._layout.numel, source)
     places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
-    # Of several slices for one place the last one stays.
+    # If several slices go to one place the last one stays.
     copy: Any = writable_copy(input, (source, places)) if levels.depth else input.clone()
     part = copy if shape else copy.reshape(1)
     part[(slice(None),) * axis + (places,)] = source

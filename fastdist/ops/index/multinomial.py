@@ -29,7 +29,7 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return places in each row of input, drawn with chances in proportion to what stands there.
+    """Return places in each row of input, drawn with probabilities in proportion to its values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
     Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
@@ -46,7 +46,7 @@ def multinomial(
     if replacement:
         found = _with_replacement(chances, num_samples, generator)
     else:
-        # Of exponential times with these rates, the earliest.
+        # The earliest of exponential times with these rates.
         drawn: Any = open_uniform(chances._layout, generator)
         times = -drawn.log().to(chances._layout.dtype)
         found = (chances / times).topk(num_samples, -1)[1]

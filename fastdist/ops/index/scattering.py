@@ -141,8 +141,8 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Return input with src at index along dim; what meets at a place is reduced by sum, prod,
-    mean, amax or amin, with what stood there unless include_self is False.
+    """Return input with src at index along dim; elements that share a place are reduced by sum,
+    prod, mean, amax or amin, with the old value unless include_self is False.
     """
     if reduce not in _REDUCTIONS:
         raise ShapeError(
@@ -237,8 +237,8 @@ def _times(x: Any, slope: Any) -> Any:
 def _slopes(
     out: Any, input: Any, index: Any, src: Any, axis: int, reduce: str, include_self: bool
 ) -> tuple[Any, Any, Any]:
-    """Return what the slopes of each place share, and what is left of that by what stood there, as
-    if that were included, and of those by the elements of src; None stands for ones.
+    """Return the factor that the slopes of each place share, the rest of the slope by the old
+    value, as if that were included, and the rest by the elements of src; None stands for ones.
     """
     if reduce == "prod":
         return _slopes_of_products(out, input, index, src, axis, include_self)
@@ -292,7 +292,7 @@ def index_reduce(
     include_self: bool = True,
 ) -> Tensor:
     """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-    amin with what stood there, unless include_self is False.
+    amin with the old value, unless include_self is False.
     """
     if reduce not in _REDUCTIONS[1:]:
         raise ShapeError(

@@ -248,8 +248,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return found.to(float32) if is_short else found  # type: ignore[no-any-return]
 
 
-# From so many numbers on a loop counts that checks each number where it uses it, and needs no copy;
-# but it fills its result, and NumPy's result takes no memory where nothing is counted.
+# From so many numbers on a loop counts that checks each number where it uses it, without a copy;
+# but it fills its result, and NumPy's result uses no memory where nothing is counted.
 _MANY = 1 << 14
 
 

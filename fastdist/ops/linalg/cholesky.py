@@ -131,8 +131,8 @@ def _(input: Tensor, upper: bool) -> Plan:
 def _(g: Any, out: Any, upper: bool) -> Any:
     factor, g = (out.mH, g.mH) if upper else (out, g)
     met = factor.mH @ g
-    # Of both triangles, so that the gradient is a symmetric matrix too. The factor's diagonal is
-    # real, and so is what counts of its gradient.
+    # Both triangles, so that the gradient is a symmetric matrix too. The factor's diagonal is real,
+    # and only the real part of its gradient counts.
     below = met.tril(-1)
     diagonal = real_part(met.diagonal(dim1=-2, dim2=-1)).diag_embed()
     half = (below + below.mH + diagonal) * 0.5
@@ -144,7 +144,7 @@ def _(g: Any, out: Any, upper: bool) -> Any:
 def _(input_t: Any, out: Any, upper: bool) -> Any:
     factor = out.mH if upper else out
     below = triangular(factor, input_t, False, False)
-    # Of a tangent that is not Hermitian PyTorch takes the lower triangle of this product.
+    # If the tangent is not Hermitian, PyTorch uses the lower triangle of this product.
     met = triangular(factor, below.mH, False, False).mH
     found = factor @ ((met.tril() + met.tril(-1)) * 0.5)
     return found.mH if upper else found

@@ -222,7 +222,7 @@ def _(grads: Any, input_layout: Any, outs: Any) -> Any:
 
 
 def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
-    """Return what goes back by the phases of pairs of vectors, of which LAPACK chooses one.
+    """Return the gradient's part along the phases of pairs of vectors, which LAPACK chooses freely.
 
     Raises  RuntimeError for gradients that depend on the choice
     Note    waits for the device
@@ -264,7 +264,7 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
         outside = input_t.mH @ u / values.unsqueeze(-2)
         by_right = by_right + outside - right.mH @ (right @ outside)
     if full_matrices:
-        # What completes them to squares is any that does: it has no tangent.
+        # The columns that complete them to squares are arbitrary: they have no tangent.
         kind: Any = {"dtype": input.dtype, "device": input.device}
         by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
         by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)

@@ -1,4 +1,4 @@
-"""Products of matrices group by group, where the groups have lengths of their own."""
+"""Products of matrices group by group, where groups differ in length."""
 
 from __future__ import annotations
 

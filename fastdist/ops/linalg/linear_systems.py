@@ -355,7 +355,7 @@ def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """Return (P, L, U) of what lu_factor returns; those that are not asked for are empty."""
+    """Return (P, L, U) from the result of lu_factor; unrequested ones are empty."""
     require_matrix("torch.lu_unpack", LU_data, "LU_data")
     _require_pivots("torch.lu_unpack", LU_data, LU_pivots)
     if unpack_pivots:

@@ -1,4 +1,4 @@
-"""What functions of matrices say to tensors that hold none, or of numbers that they cannot take."""
+"""Errors of matrix functions for tensors without matrices, or with unsupported numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
 def require_square(name: str, input: Tensor) -> Shape:
     """Return the shape of input.
 
-    Raises  RuntimeError if it is no matrix, or batch of matrices, with as many rows as columns
+    Raises  RuntimeError if it is not a matrix, or batch of matrices, with as many rows as columns
     """
     shape = require_matrix(name, input)
     if shape[-2] != shape[-1]:

@@ -59,8 +59,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return _power("linalg.matrix_power", input, n)  # type: ignore[no-any-return]
 
 
-# Where exp's series ends: of a matrix of such a norm, numbers of double and of single precision
-# cannot tell what is left out. Each squaring that is spared halves the error.
+# The end of exp's series: for a matrix of such a norm, the rest is below the precision of double
+# and of single numbers. Each squaring that is spared halves the error.
 # Source: Al-Mohy and Higham 2011, "Computing the action of the matrix exponential", table 3.1.
 _TERMS = 16
 _SMALL_DOUBLE, _SMALL_SINGLE = 0.75, 2.2

@@ -33,8 +33,8 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Any:
 def linalg_vector_norm(
     input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim, all axes unless told; ord inf is the largest |x|,
-    -inf the smallest, 0 the number of those that are not 0.
+    """Return (sum of |x|**ord)**(1/ord) over dim, by default all axes; ord inf is the largest |x|,
+    -inf the smallest, 0 the count of nonzero ones.
 
     Note    at 0 the gradient of a euclidean norm is 0; second derivatives there are those of
             functions that are smooth in the square of the norm, and NaN for other functions.
@@ -162,6 +162,6 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
         values = values_of(input)
         return values.sum(-1) * values.reciprocal().sum(-1)  # type: ignore[no-any-return]
     found, info = inverse_parts(input)
-    # Of a singular matrix it is infinite.
+    # The condition number of a singular matrix is infinite.
     number = matrix_norm(input, p) * matrix_norm(found, p)
     return where(info != 0, math.inf, number)

@@ -87,7 +87,7 @@ def is_full_rank(rank: Tensor, n: int) -> bool:
 
 
 def tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Return atol and rtol as tensors; rtol is that of the dtype unless one of them is given."""
+    """Return atol and rtol as tensors; rtol is the dtype's unless one of the two is given."""
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
         eps = float(float_limits(real_of(input._layout.dtype)).eps)

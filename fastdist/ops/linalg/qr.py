@@ -2,7 +2,7 @@
 
 Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_qr_*. A product of
 reflections is written as I - V @ T @ V.H (Schreiber and Van Loan 1989, "A storage-efficient WY
-representation for products of Householder transformations"), and so differentiates by itself.
+representation for products of Householder transformations"), which autograd differentiates.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
     m, n = input._layout.shape[-2:]
     rest = None
     if m < n:
-        # Of a wide matrix, Q and the first columns of R are those of its first columns.
+        # For a wide matrix, Q and the first columns of R are those of its first columns.
         right, r = r.narrow(-1, m, n - m), r.narrow(-1, 0, m)
         if by_r is not None:
             by_right, by_r = by_r.narrow(-1, m, n - m), by_r.narrow(-1, 0, m)

@@ -1,7 +1,7 @@
 """Activations, element by element.
 
 Partials of activations with a kink select (`where(..., g, T(0))`) instead of multiplying: 0 * inf
-is NaN. What they do not select is differentiated as well, so it selects before an exp that could
+is NaN. The unselected branch is differentiated as well, so partials select before an exp that could
 overflow: the second derivative would be 0 * inf.
 """
 
@@ -405,7 +405,7 @@ softshrink.refusal(floating_only("softshrink_check"))
 @softshrink.refusal
 def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
     most = float(float_limits(dtypes[0]).max)
-    for lambd in operands[1:]:  # none stands there for the default
+    for lambd in operands[1:]:  # none means the default
         if not 0 <= lambd <= most:
             word = WORDS[dtypes[0]]
             raise RuntimeError(

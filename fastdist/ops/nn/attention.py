@@ -49,7 +49,7 @@ def scaled_dot_product_attention(
             _causal(attn_mask, query._layout.shape[-2], key._layout.shape[-2]),
             False,
         )
-    # Of no entries all scores are 0, whatever the factor.
+    # Without entries all scores are 0, whatever the factor.
     length = query._layout.shape[-1] or 1
     factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
     if not 0.0 <= dropout_p <= 1.0:

@@ -1,10 +1,10 @@
 """Attention as one op: a block of queries after another, without a matrix of all weights.
 
-The op keeps its result and, of each query, the logarithm of the sum of exp(score), out of which its
-gradient makes the weights of a block anew; which of them dropout drops follows from one number: see
-Note [Dropout by counting] in random_numbers/philox.py. Weights that take no more memory than
-operands and result do, which is so of short sequences alone, are kept for the gradient. Higher
-derivatives and tangents are made of other ops, which do keep matrices.
+The op keeps its result and, for each query, the logarithm of the sum of exp(score), from which its
+gradient recomputes the weights of a block; the weights that dropout drops follow from one number:
+see Note [Dropout by counting] in random_numbers/philox.py. Weights that need no more memory than
+operands and result, as those of short sequences, are kept for the gradient. Higher derivatives and
+tangents are made of other ops, which do keep matrices.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ def in_blocks(
     if dropout:
         seed = randint(1 << 61, (1,), device=query._layout.device)
     heads = _of_heads(query), _of_heads(key), _of_heads(value)
-    # 0.0 is no key, for -0.0 would be the same: see is_cacheable in dispatch/route.py.
+    # 0.0 cannot be a key, for -0.0 would be the same: see is_cacheable in dispatch/route.py.
     numbers = factor, is_causal, dropout or 0, not dropout and _keeps_weights(*heads, mask)
     found = attention_in_blocks.public(*heads, mask, seed, *numbers)[0]
     return found if len(lead) == 2 else found.reshape((*lead, *found._layout.shape[-2:]))
 
 
 def _keeps_weights(query: Any, key: Any, value: Any, mask: Any) -> bool:
-    """Return whether weights are kept for a gradient: where one may be asked for, and they take no
-    more memory than what is there anyway. Then memory still grows with length alone.
+    """Return whether weights are kept for a gradient: where one may be needed, and they need no
+    more memory than operands and result. Then memory still grows linearly with length.
 
-    4 x 8 x 256 x 64 there and back takes 20.5 ms so, 23.6 if they are made anew (one core of an AMD
-    EPYC, Zen 4). A GPU makes them about as fast as it reads them.
+    4 x 8 x 256 x 64 there and back takes 20.5 ms so, 23.6 with recomputed weights (one core of an
+    AMD EPYC, Zen 4). A GPU computes them about as fast as it reads them.
     """
     layout = query._layout
     rows, keys, width = math.prod(layout.shape[:-1]), key._layout.shape[2], value._layout.shape[3]
@@ -231,10 +231,10 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...]:
-    """Return what calls give that drop weights, made of ops.
+    """Return the results of calls with dropout, made of ops.
 
-    Which are dropped follows from where a sample lies among those of its own call, which a kernel
-    that is given the samples of all calls would not know.
+    The dropped weights depend on a sample's place among those of its own call, which a kernel with
+    the samples of all calls would not know.
     """
     query, key, value, mask, seed = operands
     factor, is_causal, dropout, _ = attributes
@@ -245,7 +245,7 @@ def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...
     weights = weights_of(scores, mask, is_causal)
     stays = thinning(seed, weights._layout.shape, wide, dropout)
     found = (weights * stays @ values).to(dtype)
-    # What else there is is for the kernel's own gradient, and this has that of its ops.
+    # The other results are for the kernel's own gradient, and this one has that of its ops.
     shapes, device = (query._layout.shape[:3], (0,) * 4), query._layout.device
     others = [zeros((size, *shape), dtype=wide, device=device) for shape in shapes]
     return (value_at(found, level, size=size), *others)
@@ -410,8 +410,7 @@ def _(
 
 @structured("nn.attention.thinning", fresh=True, homes="nowhere", known_as="native_dropout")
 def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
-    """Return what attention_in_blocks multiplies its weights by where it drops some: 0, or
-    1 / (1 - dropout).
+    """Return attention_in_blocks's factors of weights under dropout: 0, or 1 / (1 - dropout).
 
     Shape   (1,) -> shape, of which the last axis are the keys
     """

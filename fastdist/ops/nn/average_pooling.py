@@ -53,15 +53,20 @@ def _average(
     kernel = "avg_pool3d_out_frame" if axes == 3 else "avg_pool2d"
     require_dtype(kernel, input._layout.dtype, fits=lambda d: d.is_floating_point or d is int64)
     lengths = input._layout.shape[-axes:]
-    recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
-    sums = weighed(input, recipes)
+    sums = weighed(input, _recipes(found, lengths))
     by = divisor or _beside(sums, _counts, found, lengths, count_include_pad)
     made = _divided(sums, by)
     return cast(Tensor, made if input._layout.contiguous else in_format_of(input, made))
 
 
+@functools.lru_cache(maxsize=256)
+def _recipes(found: tuple[Window, ...], lengths: tuple[int, ...]) -> tuple[Any, ...]:
+    pairs = zip(lengths, found, strict=True)
+    return tuple([("windows", n, window.outputs, *window[:3]) for n, window in pairs])
+
+
 def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
-    """Return what sizes gives: a number, or a tensor of the device and dtype of sums."""
+    """Return the result of sizes: a number, or a tensor of the device and dtype of sums."""
     found = sizes(*given)
     if not isinstance(found, np.ndarray):
         return found
@@ -151,7 +156,7 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
     known_as="avg_pool2d_backward",
 )
 def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
-    """Return what avg_pool1d's adjoint makes of input: rows of length."""
+    """Return the result of avg_pool1d's adjoint on input: rows of length."""
 
 
 @averages_back.plan
@@ -217,7 +222,7 @@ def avg_pool3d(
 
 
 def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) -> Tensor:
-    """Return the averages of as many parts of the last axes as are asked for."""
+    """Return the averages of output_size parts of the last axes."""
     lengths = adaptive_lengths(function, input, output_size, axes, channels=False)
     kernel = "adaptive_avg_pool3d_cpu" if axes == 3 else "adaptive_avg_pool2d"
     if set(lengths) == {1} and input._layout.dtype.is_complex:
@@ -234,7 +239,7 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
 
 
-# What PyTorch calls the Nodes of averages of so many axes.
+# PyTorch's names of Nodes, by the number of averaged axes.
 _NODES = {
     1: "SqueezeBackward1",
     2: "AdaptiveAvgPool2DBackward0",

@@ -213,7 +213,7 @@ def convolution(
 
 
 class _Asked(NamedTuple):
-    """What a caller asks for, in tuples."""
+    """A caller's arguments, as tuples."""
 
     name: str
     transposed: bool

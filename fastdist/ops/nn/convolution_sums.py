@@ -12,14 +12,13 @@ from ...tensor.tensor import Tensor
 
 # Note [The family of convolutions]
 # The sum over all n, o, c, p, k of y[n, o, p] * weight[o, c, k] * x[n, c, p * stride + k * dilation
-# - padding] is linear in each of y, weight and x. What it multiplies each of them by are the three
-# ops here: `convolve` (y's), `convolve_back` (x's) and `correlate` (weight's). So the derivatives
-# of each are the other two with the same stride, padding, dilation and groups, and those of these
-# as well: the second order and all after it are there. A transposed convolution is convolve_back.
-#
-# `size` is that of the result, since that does not follow: a stride leaves numbers over, and
-# padding="same" may put one more behind than before. `padding` is what lies before; what lies
-# behind is as much as the sizes ask for.
+# - padding] is linear in each of y, weight and x. The factors of each of the three in it are the
+# three ops here: `convolve` (y's), `convolve_back` (x's) and `correlate` (weight's). So the
+# derivatives of each are the other two with the same stride, padding, dilation and groups, and so
+# are the derivatives of these: all orders exist. A transposed convolution is convolve_back.
+# `size` is that of the result, which does not follow from the others: a stride leaves numbers over,
+# and padding="same" may put one more behind than before. `padding` is the padding before; the
+# padding behind follows from the sizes.
 
 
 @structured("nn.convolution.forward", fresh=True, homes="nowhere", known_as="convolution")
@@ -224,7 +223,7 @@ def _with_channels(one: Tensor) -> Any:
 @convolve.batches
 @convolve_back.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-    """Let the calls be groups where each has a weight of its own."""
+    """Let the calls be groups where each has a separate weight."""
     if level_of(operands[1:]) < level:
         return fold_into_first_axis(op, operands, attributes, level)
     if not levels.sizes[level - 1]:

@@ -43,7 +43,7 @@ def reduction_code(reduction: str) -> int:
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Return what PyTorch's old arguments say, or reduction where they are not given.
+    """Return the reduction that PyTorch's old arguments name, or reduction without them.
 
     Raises  ValueError for an unknown one, before anything else is looked at
     """
@@ -250,7 +250,9 @@ def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
 
 @structured("nn.cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
 def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return what cross_entropy_rows does first, alone, which takes less, without derivatives."""
+    """Return the first result of cross_entropy_rows, alone, which is faster, without
+    derivatives.
+    """
 
 
 @cross_entropy_losses.plan
@@ -350,7 +352,7 @@ def _cross_entropy_of_rows(
         return NOT_TAKEN  # a class that does not count, or that there is not
 
 
-# Of more rows a look at the classes takes less than the kernel, which would be in vain for some.
+# With more rows, looking at the classes first is cheaper than a kernel that fails for some.
 _FEW_ROWS = 128
 
 
@@ -375,7 +377,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
         code = reduction_code(reduction)
-        # What is_differentiated tells, but for batches, at a tenth of its time.
+        # Equals is_differentiated, except for batches, at a tenth of its time.
         if not modes.special and (input._edge is None or not tls.grad):
             return cross_entropy_losses(input, target, code)
         return cross_entropy_rows(input, target, code)[0]

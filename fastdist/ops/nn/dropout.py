@@ -23,7 +23,7 @@ from ..pointwise.arithmetic import mul
 from ..refusals import require_floating_inputs
 from .activation import leaky_relu
 
-# What selu gives far below 0, negated.
+# The limit of selu towards -inf, negated.
 _ALPHA = 1.7580993408473766
 
 

@@ -52,7 +52,7 @@ def embedding(
 
 
 def has_gradient(weight: Any) -> bool:
-    """Return whether a look-up of weight is to be recorded."""
+    """Return whether a look-up of weight must be recorded."""
     return weight._edge is not None
 
 
@@ -139,7 +139,7 @@ def divide_gradient(found: Any, by: Any) -> None:
     """Let the gradient of found, where it has one, be divided on its way back."""
     if not is_recorded((found,)):
         return
-    while isinstance(found, Batched):  # the graph is that of what it holds
+    while isinstance(found, Batched):  # the graph belongs to the value inside
         value = found.value
         found, by = value, value_at(by, found.level, size=value._layout.shape[0])
     found.register_hook(lambda g: g / by)

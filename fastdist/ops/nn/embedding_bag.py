@@ -72,7 +72,7 @@ def embedding_bag(
 
 
 def _joined(mode: str, rows: Any, bags: _Bags, counted: Any) -> Any:
-    """Return the sum, mean or max of each bag's rows, of those that count."""
+    """Return the sum, mean or max of each bag's rows that count."""
     if mode == "max":
         return _greatest(rows, bags, counted)
     if counted is not None:
@@ -109,7 +109,7 @@ def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
     _require_rising(starts, n, include_last)
     if offsets.__class__ is Batched and count:
         return _bags_of_each(offsets.to(int64), n, count - bool(include_last))
-    # What stands behind the last bag goes to one more, which is left out.
+    # Entries behind the last bag go to an extra bag, which is left out.
     lengths = np.diff(np.append(starts, n)) if count else np.array([n])
     of_entry = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)

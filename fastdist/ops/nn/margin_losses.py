@@ -48,7 +48,7 @@ def margin_ranking_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return what input1 lacks to be margin above input2, or where target is -1 below it."""
+    """Return how much input1 misses the margin above input2, or where target is -1 below it."""
     reduction = reduction_of(size_average, reduce, reduction)
     shapes = [one._layout.shape for one in (input1, input2, target)]
     if len({len(shape) for shape in shapes}) > 1:
@@ -249,7 +249,7 @@ def _triplet(
     swap: bool,
     reduction: str,
 ) -> Tensor:
-    """Return what the negative lacks to be margin farther than the positive."""
+    """Return how much the negative misses being margin farther than the positive."""
     reduction_code(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -280,8 +280,8 @@ def triplet_margin_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return what negative lacks to be margin farther from anchor than positive is; with swap it is
-    the nearer one of the two that negative must be far from.
+    """Return how much negative misses being margin farther from anchor than positive is; with swap
+    negative must be far from the nearer one of the two.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """

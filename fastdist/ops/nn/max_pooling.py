@@ -12,7 +12,7 @@ from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from .pool_arguments import adaptive_lengths, require_dtype, windows_of
 
-# What stands for the windows of an axis that is cut into even parts.
+# Stands for the windows of an axis that is cut into even parts.
 _ADAPTIVE = (0, 0, 0, 0)
 
 
@@ -166,7 +166,7 @@ def _declare(axes: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        # PyTorch has a kernel of its own for one axis, which knows floating numbers alone.
+        # PyTorch has a separate kernel for one axis, for floating numbers alone.
         whole = axes > 1 or return_indices
         found = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes, whole)
         return found if return_indices else found[0]

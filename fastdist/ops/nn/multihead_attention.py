@@ -48,7 +48,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool | int = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return what num_heads heads attend to, and their weights if need_weights.
+    """Return the attention of num_heads heads, and their weights if need_weights.
 
     Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all of them
             without batch; weights are (batch, heads, n, m) if not average_attn_weights
@@ -84,7 +84,7 @@ def multi_head_attention_forward(
 
 
 def in_turn(query: Any, key: Any, value: Any, do: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """Return what do makes of each; what was one tensor stays one."""
+    """Return do's result for each; equal tensors give one result."""
     made = do(query)
     other = made if key is query else do(key)
     return made, other, other if value is key else do(value)
@@ -99,7 +99,7 @@ def _require_mask(mask: Any, is_causal: bool | int) -> None:
 
 
 class _Heads(NamedTuple):
-    """What heads work on; q, k and v are (batch, heads, n, size of a head)."""
+    """The inputs of heads; q, k and v are (batch, heads, n, size of a head)."""
 
     q: Any
     k: Any
@@ -115,7 +115,7 @@ def _attended(parts: _Heads) -> Any:
 
 
 def _with_weights(parts: _Heads, averaged: bool) -> tuple[Any, Any]:
-    """Return what heads attend to and their weights; NaN for a query that may look at nothing."""
+    """Return the attention of heads and their weights; NaN for a query that sees no key."""
     q, k, v, mask, thinned, _ = parts
     scores = (q * math.sqrt(1.0 / q._layout.shape[3])) @ k.transpose(-2, -1)
     shares = softmax(scores if mask is None else scores + mask, -1)
@@ -251,7 +251,7 @@ def _extended(k: Any, v: Any, bias_k: Any, bias_v: Any, may: bool) -> tuple[Any,
 
 
 def _static(static: Any, name: str, found: Any, count: int) -> Any:
-    """Return what is given in the place of projected keys or values, by head; found for None."""
+    """Return the tensor given in place of projected keys or values, by head; found for None."""
     if static is None:
         return found
     batch, heads, _, size = found._layout.shape

@@ -13,7 +13,7 @@ from ...tensor.tensor import Tensor
 
 
 def slope_of(g: Any, normal: Any, scale: Any, axes: Any) -> Any:
-    """Return what the Jacobian of normal, which is symmetric, makes of a gradient."""
+    """Return the product of the Jacobian of normal, which is symmetric, with a gradient."""
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 

@@ -170,7 +170,7 @@ def layer_norm(
 def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:
     """Return normalized_shape, which input ends in and the parameters have.
 
-    Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
+    Raises  ShapeError, NotImplementedError where they differ, or are not floating numbers
     """
     layout, last = input._layout, normalized_shape
     if type(last) is not tuple:  # all_of takes 0.2 us
@@ -328,7 +328,7 @@ def _neighbours(x: Any, before: int, behind: int) -> Any:
 
 
 def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
-    """Return what CrossMapLRN2d makes of images.
+    """Return CrossMapLRN2d of images.
 
     Raises  ValueError for other than four axes, or a size below 1
     """

@@ -1,4 +1,4 @@
-"""What pooling functions are given: kernels, strides, paddings, and the lengths that follow."""
+"""The arguments of pooling functions: kernels, strides, paddings, and the resulting lengths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Window(NamedTuple):
 def numbers(function: str, name: str, given: Any, axes: int) -> tuple[int, ...]:
     """Return an int for each axis of space, from one int or from as many.
 
-    Raises  TypeError for what is no int, RuntimeError for another number of them
+    Raises  TypeError for a value that is not an int, RuntimeError for another number of them
     """
     several = given if isinstance(given, tuple | list) else (given,)
     for one in several:
@@ -96,12 +96,12 @@ def windows_of(
     """
     given = kernel_size, stride, padding, dilation
     for one in given:
-        if not (one is None or one.__class__ is int or _are_ints(one)):
+        if not (one is None or one.__class__ is int or are_ints(one)):
             return _windows_of(function, input._layout.shape, *given, ceil_mode, axes)
     return _known_windows(function, input._layout.shape, *given, bool(ceil_mode), axes)
 
 
-def _are_ints(given: Any) -> bool:
+def are_ints(given: Any) -> bool:
     """Return whether something is a tuple of Python's own ints, which equal others that are alike
     alone.
     """
@@ -225,7 +225,7 @@ def _require_windows(function: str, shape: Shape, space: Shape, found: list[Wind
 def adaptive_lengths(
     function: str, input: Tensor, output_size: Any, axes: int, *, channels: bool
 ) -> tuple[int, ...]:
-    """Return the lengths that adaptive pooling is asked for; None keeps an axis as it is.
+    """Return the lengths of adaptive pooling's output; None keeps an axis as it is.
 
     Raises  RuntimeError
     """

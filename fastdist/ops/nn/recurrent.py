@@ -185,7 +185,7 @@ def _require_fitting(
 def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
     """Raise unless each step takes some rows, no more than the one before it, and all take all."""
     falls = all(after <= before for before, after in itertools.pairwise((batch, *batch_sizes)))
-    # The steps of an empty batch take no rows.
+    # The steps of an empty batch may have 0 rows.
     least = min(batch, 1)
     if not falls or min(batch_sizes, default=1) < least or sum(batch_sizes) != rows:
         raise ShapeError(
@@ -196,7 +196,7 @@ def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
 
 @recurrent_sequence.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-    """Walk the sequences of all calls side by side; where calls have weights of their own, step by
+    """Walk the sequences of all calls side by side; where calls have separate weights, step by
     step, each step of all calls at once.
     """
     gates, hx, cx, weight, bias = operands
@@ -207,7 +207,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
         none = narrow(found, 0, 0, 0)  # what else there is is for the kernel's gradient
         results = found, h, narrow(h, 0, 0, 0) if c is None else c, none, none
         return tuple([value_at(one, level, size=size) for one in results])
-    # Of each step the first sequences go on, so those of one place in all calls stand together.
+    # At each step the first sequences go on, so those of one place in all calls are adjacent.
     given = [o if o is None else _side_by_side(o, level) for o in (gates, hx, cx)]
     counts = tuple([count * size for count in batch_sizes])
     results = op.general((*given, weight, bias), (cell, counts, reverse))

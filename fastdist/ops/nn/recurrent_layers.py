@@ -132,7 +132,7 @@ def _walk(
     """Walk one layer in one direction: the inputs' part of all steps is one product."""
     w_ih, w_hh, b_ih, b_hh, projection = weights
     if cell != "gru" and b_ih is not None:
-        # What is added to all gates alike is added once, with the inputs' part.
+        # A bias that all gates share is added once, with the inputs' part.
         b_ih, b_hh = b_ih + b_hh, None
     gates = linear(rows, w_ih, b_ih)
     return walk_sequence(gates, h, c, w_hh, b_hh, projection, cell, batch_sizes, reverse)

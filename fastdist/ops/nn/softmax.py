@@ -42,7 +42,9 @@ def _floating(name: str, dtype: DType) -> DType:
 
 
 def _cast_first(op: Any) -> Any:
-    """Return what op does with complex numbers: none, unless dtype has it take their real parts."""
+    """Return op's rule for complex numbers: an error, unless dtype makes it use their real
+    parts.
+    """
 
     def complex_decomposition(input: Any, dim: int, dtype: DType | None) -> Any:
         if dtype is None or dtype.is_complex:
@@ -138,7 +140,9 @@ softmax.complex_decomposition = _cast_first(softmax)
 
 
 def _slope(g: Any, out: Any, dim: int) -> Tensor:
-    """Return what softmax's Jacobian, which is symmetric, makes of a gradient or a tangent."""
+    """Return the product of softmax's Jacobian, which is symmetric, with a gradient or a
+    tangent.
+    """
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
         return softmax_slope(g, out, dim)
     return out * less_mean(g, out, dim)  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""Sums of neighbours by weight along several axes: what averages and interpolations are made of.
+"""Weighted sums of neighbours along several axes: the base of averages and interpolations.
 
-A `Taps` says how one axis is weighed: which elements make output i, and by what weights. It is a
-sparse matrix, and its adjoint is the transposed one, so that `weigh` is the op of its own gradient,
-which adds nothing up by chance: each element of a gradient is one sum, made by one thread.
+A `Taps` describes one axis: the elements that make output i, and their weights. It is a sparse
+matrix, and its adjoint is the transposed one, so `weigh` is also the op of its gradient, whose sums
+are deterministic: each element of a gradient is one sum, made by one thread.
 """
 
 from __future__ import annotations

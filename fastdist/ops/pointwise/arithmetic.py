@@ -135,7 +135,7 @@ def floor_divide(input: Tensor, other: Tensor | complex) -> Tensor:
     scaled_by="other",
 )
 def floored_divide(input: Tensor, other: Tensor) -> Tensor:
-    """Return what floor_divide does, with gradients of 0, as of a step."""
+    """Return the result of floor_divide, with gradients of 0, as of a step."""
 
 
 @pointwise(

@@ -1,6 +1,6 @@
-"""What is asked of real and of complex numbers alike: their conjugates and parts.
+"""Functions of both real and complex numbers: conjugates and parts.
 
-A real number is its own conjugate and its own real part: of these the tensor itself is returned. A
+A real number is its own conjugate and its own real part: then the tensor itself is returned. A
 conjugate of complex numbers is a view, which computes when it is read: see Note [Lazily conjugated
 views] in graph/lazy_conj_neg.py.
 """
@@ -22,10 +22,10 @@ from .complex_numbers import conjugate, conjugate_view, imaginary_part, is_seen_
 def conj(input: Tensor) -> Tensor:
     """Return the view of complex numbers as their conjugates; real numbers themselves.
 
-    Note    shares memory, both ways; is_conj() tells, and resolve_conj() copies. Each op computes
-            the conjugates anew: what is read often is better resolved. It is an instance of a
-            subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
-            none of that subclass. Of sparse numbers it is a copy
+    Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
+            computes the conjugates again: resolve a view that is read often. It is an instance of a
+            subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
+            an instance of that subclass. For sparse numbers it is a copy
     """
     return conjugate_view(input)
 
@@ -45,13 +45,13 @@ def conj_physical_(input: Tensor) -> Tensor:
 
 @composite()
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return the numbers of a conjugated view in memory of their own; any other tensor itself."""
+    """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
     return _resolved(input) if is_seen_as(input, "conj") else input
 
 
 @composite()
 def resolve_neg(input: Tensor) -> Tensor:
-    """Return the numbers of a negated view in memory of their own; any other tensor itself."""
+    """Return the numbers of a negated view in separate memory; any other tensor itself."""
     return _resolved(input) if is_seen_as(input, "neg") else input
 
 

@@ -53,7 +53,7 @@ def _(node: Any) -> str:
 
 @masked_fill.refusal
 def _(dtypes: Any, operands: Any) -> None:
-    # A tensor's number is asked on the CPU alone: a device would have to be waited for.
+    # A tensor's number is read on the CPU alone: reading it on a device would wait.
     value = operands[2]
     if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
         return

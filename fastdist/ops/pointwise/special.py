@@ -202,8 +202,8 @@ def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return what was drawn of the gamma distributions of input; its gradient is how the drawn
-    number moves while the share of numbers below it stays.
+    """Return draws from the gamma distributions of input; the gradient is how a draw moves while
+    the share of numbers below it stays.
     """
 
 

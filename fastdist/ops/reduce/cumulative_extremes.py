@@ -82,9 +82,9 @@ def _(input: Tensor, dim: int) -> Plan:
 
 
 # Note [Derivatives of running log-sums]
-# out[k] = logaddexp(out[k - 1], input[k]). With d = out[k - 1] - input[k] the tangent keeps
-# sigmoid(d) of the tangent before, and an element adds sigmoid(-d) of its own. Both are at most
-# 1, without a quotient:
+# out[k] = logaddexp(out[k - 1], input[k]). With d = out[k - 1] - input[k] the tangent keeps the
+# share sigmoid(d) of the previous tangent, and an element adds the share sigmoid(-d) of its own.
+# Both are at most 1, without a quotient:
 #
 #     t[k] = sigmoid(d[k]) * t[k - 1] + sigmoid(-d[k]) * input_t[k]
 #

@@ -259,14 +259,15 @@ def isin(
         return full(given._layout.shape, bool(invert), dtype=bool_, device=given.device)
     first, second = given._layout.dtype, among._layout.dtype
     if first is not second and (first.is_half or second.is_half):
-        # NumPy knows no dtype in which bfloat16 meets others.
+        # NumPy cannot promote bfloat16 with other dtypes.
         given, among = [one.to(promote(first, second)) for one in (given, among)]
     among, known = among.reshape(-1), None
     if among._layout.numel <= _COMPARED:
         alike: Any = given.unsqueeze(-1) == among
         return alike.any(-1).logical_not() if invert else alike.any(-1)  # type: ignore[no-any-return]
     if among._layout.dtype.may_have_gradient:
-        # What stands behind a NaN is not found: it becomes one of the others, if there are any.
+        # Values sorted behind a NaN are not found: NaN becomes one of the other values, if there
+        # are any.
         known = among == among
         among = among.where(known, among.where(known, math.inf).amin())
     ordered = among.sort()[0]

@@ -1,4 +1,4 @@
-"""What stands at a place of the order: medians, quantiles, the k-th, the most common."""
+"""Statistics of the sorted order: medians, quantiles, the k-th, the most common."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any
 
 
 def _without(axis: int, keepdim: bool, values: Any, indices: Any) -> tuple[Any, Any]:
-    """Return both without axis, of length 1, unless it is to be kept."""
+    """Return both without axis, of length 1, unless keepdim."""
     if keepdim or not values._layout.shape:
         return values, indices
     return values.squeeze(axis), indices.squeeze(axis)
@@ -83,7 +83,7 @@ def _require_order(name: str, input: Tensor) -> None:
 
 def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
     if not input._layout.numel:
-        # Of whole numbers it is what NaN becomes in them, as in PyTorch.
+        # For integers the median of nothing is NaN converted to them, as in PyTorch.
         nothing = full((), float("nan"), device=input._layout.device)
         return nothing.to(input._layout.dtype)
     _require_order(name, input)
@@ -141,8 +141,8 @@ def full_places(input: Tensor, axis: int, place: int) -> Any:
 
 @composite(out="same", node="mode", memory="apart")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return (values, indices) of the most common along dim: the smallest of those that are as
-    common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
+    """Return (values, indices) of the most common value along dim: the smallest of equally common
+    ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
     """
     if not input._layout.shape:
         return return_types.mode(*sort_along(input, 0, False))

@@ -39,7 +39,7 @@ UNSET: Any = object()
 def _correction(unbiased: bool, correction: Any) -> float:
     if correction is UNSET:
         return 1.0 if unbiased else 0
-    # Of an attribute that is 0.0, which might be -0.0, no Route is kept.
+    # 0 and not 0.0, which might be -0.0: no Route is kept for it.
     return 1.0 if correction is None else float(correction) or 0
 
 
@@ -89,7 +89,7 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
 
 
 def _deviating(input: Any, dims: tuple[int, ...], correction: float) -> Any:
-    """Return what the slope of the deviation has above the deviation."""
+    """Return the factor of the deviation's slope above the deviation."""
     left = math.prod(input._layout.shape[axis] for axis in dims) - correction
     return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
 
@@ -149,8 +149,8 @@ def _parts(input: Any) -> tuple[Any, Any]:
 
 
 def sized(input: Any, dtype: Any = None) -> Any:
-    """Return what has the norms of input and is real: of complex numbers, cast to dtype if that is
-    given, their sizes.
+    """Return real numbers with the norms of input: for complex ones, cast to dtype if it is given,
+    their absolute values.
     """
     if not input._layout.dtype.is_complex:
         return input if dtype is None else input.to(dtype)

@@ -54,8 +54,8 @@ def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
     "reduce.sorting.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes"
 )
 def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
-    """Return what of input is at places, from 0 on, when it is in order along dim, and where it
-    stands. NaN is the largest; equals keep their order.
+    """Return the elements at places of the sorted input along dim, from 0 on, and their original
+    places. NaN is the largest; equals keep their order.
     """
 
 

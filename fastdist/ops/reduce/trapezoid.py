@@ -43,7 +43,8 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
         else:
             others = len(y._layout.shape) - len(x._layout.shape)
             x = x.reshape((1,) * others + x._layout.shape)
-        # Of more axes than y's, x has its own axis of that number: PyTorch counts from the front.
+        # If x has more axes than y, the axis number applies to x itself: PyTorch counts from the
+        # front.
         most = x._layout.shape[axis]
         m = max(most - 1, 0)
         width = narrow(x, axis, min(1, most), m) - narrow(x, axis, 0, m)

@@ -187,7 +187,7 @@ def _see_base_itself(seen: Tensor) -> None:
     start = base.storage_offset() * base.itemsize // of.itemsize
     step = (strided, (of._layout.shape, of._layout.strides, of.storage_offset() - start))
     extra.replay = ViewSteps(before, step)
-    # What was expanded may not be written into; that forbids nothing to its base's memory.
+    # An expanded view is read-only, but its base's memory may be written.
     of._array = replay_array(base._array, of._layout.device, extra.replay)
 
 
@@ -248,8 +248,8 @@ def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int)
 
 
 def _require_tangents(input: Tensor, shape: Shape, steps: Shape, start: int) -> None:
-    """Raise RuntimeError where a tangent, which lies in memory of its own without gaps, has no
-    number at a place that is seen.
+    """Raise RuntimeError where a tangent, which has separate memory without gaps, has no number at
+    a place that is seen.
     """
     lengths, strides = input._layout.shape, input._layout.strides
     for level in levels_of((input,)):

@@ -82,7 +82,7 @@ def _(input: Tensor, dtype: DType) -> Plan:
 
 @cast.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Any:
-    # Of a complex gradient the real part alone is meant, so nobody is warned of the other.
+    # A complex gradient means its real part here, so there is no warning about the other.
     return cast(g, input_layout.dtype)
 
 
@@ -128,7 +128,7 @@ class MoveOp(StructuredOp):
     """Copies to another device; its gradient comes back."""
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return False: a copy has no kernel, and carries tangents by itself."""
+        """Return False: a copy has no kernel, and carries tangents itself."""
         return False
 
     def general(
@@ -159,7 +159,7 @@ class MoveOp(StructuredOp):
     def of_copy(
         self, input: Tensor, array: Any, device: Device, *, non_blocking: bool = True
     ) -> Tensor:
-        """Return what a copy of a tensor to another device is, of one that was begun elsewhere."""
+        """Return the copy of a tensor to another device that was begun elsewhere, recorded."""
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
@@ -169,7 +169,7 @@ class MoveOp(StructuredOp):
 
 
 def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
-    """Return a copy on another device; with non_blocking it need not have arrived."""
+    """Return a copy on another device; with non_blocking it may arrive later."""
 
 
 move = MoveOp(_move, "", linear=True, has_out=False)

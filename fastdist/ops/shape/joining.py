@@ -146,7 +146,7 @@ def _can_join_at_once(given: tuple[Tensor, ...], result: Layout, order: Any) -> 
 
 def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_gaps: bool) -> Tensor:
     """Do what cat does for CPU tensors of one dtype that were joined before."""
-    # Of tensors with gaps NumPy's own result might be of another order.
+    # For tensors with gaps NumPy's result might have another memory order.
     room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
     result = wrap(np.concatenate([tensor._array for tensor in given], axis, room), layout)
     if not modes.grad_off or tls.grad:
@@ -235,7 +235,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
 
 
 def _may_be_copied(given: tuple[Any, ...]) -> bool:
-    """Say whether nothing is to be done but to copy: what batches of samples are made of."""
+    """Return whether the tensors only need to be copied, as for batches of samples."""
     if modes.special or not PLAIN.issuperset(map(type, given)):
         return False
     layout = given[0]._layout

@@ -131,8 +131,8 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Give this tensor other sizes, in C order or as memory_format says; what lies in its memory
-    stays, what is new is not written. Return the tensor.
+    """Change this tensor's sizes, in C order or as memory_format says; the old content of its
+    memory stays, new memory is not written. Return the tensor.
 
     Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
     Note    where the memory is too short, this tensor gets other memory, and views keep the old

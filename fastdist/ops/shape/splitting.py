@@ -316,7 +316,8 @@ def split(
     views = _views_at(tensor, places, key=key)
     if isinstance(split_size_or_sections, list | tuple):
         recorded_as("SplitWithSizesBackward0", views[:1], ())
-    elif len(views) == 1 and (edge := views[0]._edge) is not None:  # _views_at makes no Node of one
+    # _views_at makes no Node for one view
+    elif len(views) == 1 and (edge := views[0]._edge) is not None:
         edge._called = "SplitBackward0"
     return views
 

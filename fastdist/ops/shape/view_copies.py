@@ -17,7 +17,7 @@ from .views import squeeze
 
 
 def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a view's function as one whose result, or each of them, lies in memory of its own."""
+    """Return a view's function with copies in separate memory as its results."""
 
     def copied(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         found = view(input, *args, **kwargs)

@@ -50,9 +50,9 @@ view_or_dtype = declarator(ShapeOrDType)
 
 
 def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
-    """Return a tensor over the same bytes in another dtype; the last axis is cut anew.
+    """Return a tensor over the same bytes in another dtype; the length of the last axis changes.
 
-    Raises  RuntimeError where elements of that dtype do not lie so
+    Raises  RuntimeError where elements of that dtype do not fit the memory
     """
     if isinstance(input, LazyConjNeg):
         raise input.no_other_dtype("view(dtype)")

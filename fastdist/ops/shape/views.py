@@ -80,8 +80,7 @@ def integers(name: str, sizes: Any) -> list[int]:
 def view_strides(layout: Layout, shape: Shape) -> Shape | None:
     """Return the strides of layout's elements seen as shape, or None if no view can do that.
 
-    Walks both shapes from the last axis: a run of axes that lie without gaps may be split anew, no
-    other.
+    Walks both shapes from the last axis: only a run of gapless axes may be split in another way.
     """
     if layout.contiguous:
         return Layout.of(layout.dtype, layout.device, shape).strides
@@ -349,7 +348,7 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
     is_one = hasattr(dim, "__index__")
     axes = {normalize_axis("squeeze", one, len(shape)) for one in ((dim,) if is_one else dim)}
     gone = tuple(sorted(i for i in axes if shape and shape[i] == 1))
-    # What the axes are held in tells how they were asked for: see names_node.
+    # The type of the sequence of axes shows how a caller passed them: see names_node.
     return (gone if not is_one else range(gone[0], gone[0] + 1) if gone else range(0),)
 
 
@@ -458,7 +457,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     try:
         is_plain = input.__class__ in PLAIN
         if is_plain and shape is None and not modes.special:
-            # Of strides that are none of C order's, only what is a view may be known.
+            # Strides other than C order's: only known views are looked up.
             try:
                 known = input._layout.routes.get((view, sizes, tuple))
             except TypeError:

@@ -57,8 +57,8 @@ def part_at(gradient: Any, indices: Any) -> Any:
 
 
 def _entries_at(gradient: Any, indices: Any) -> Any:
-    """Return what a sparse gradient has at places, zeros where nothing; costs what its entries
-    do.
+    """Return a sparse gradient's values at places, zeros elsewhere; the cost grows with its
+    entries.
     """
     whole = coalesce(gradient)
     if whole._array.indices is indices._array:
@@ -89,10 +89,10 @@ def sparse_coo_tensor(
     is_coalesced: bool | None = None,
 ) -> Tensor:
     """Return the sparse tensor that has values at indices, (sparse axes, n); entries of one place
-    mean their sum. Of a size alone it is all zeros.
+    are summed. With a size alone it is all zeros.
 
     Raises  RuntimeError for indices, values and a size that do not fit together
-    Note    places are checked whatever check_invariants says: outside of size there is nothing
+    Note    places are checked even without check_invariants: outside of size there is no memory
     """
     if values is None:
         size, indices = indices if size is None else size, None
@@ -299,7 +299,7 @@ def values(input: Tensor) -> Tensor:
 
 @composite(homes="method")
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
-    """Return input's elements at the places of a sparse tensor, as often as they stand there."""
+    """Return input's elements at the places of a sparse tensor, with repetitions."""
     _require_sparse("sparse_mask", mask)
     if mask._layout.shape != input._layout.shape:
         raise ShapeError(

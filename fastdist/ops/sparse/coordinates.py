@@ -1,11 +1,10 @@
-"""Sparse tensors: how they are made of coordinates and values, and taken apart again.
+"""Sparse tensors: making them from coordinates and values, and taking them apart.
 
-The representation is told in tensor/sparse.py, what ops do with one in
-interpreters/sparse_rules.py. Rules compute with the dense Tensors of coordinates and values, so
-they know no device, and are recorded by `recorded`: one Node that holds a function from the
-gradient of the result to those of the inputs, and another one for tangents, written with Tensor
-operations. Gradients by a sparse tensor are sparse where they are known at its entries alone
-(to_dense, coalesce, sum, sparse.mm).
+tensor/sparse.py describes the representation, interpreters/sparse_rules.py the rules of ops. Rules
+compute with the dense Tensors of coordinates and values, so they are independent of the device, and
+are recorded by `recorded`: one Node that holds a function from the gradient of the result to those
+of the inputs, and another one for tangents, written with Tensor operations. Gradients by a sparse
+tensor are sparse where they are known at its entries alone (to_dense, coalesce, sum, sparse.mm).
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class SparseNode(CallNode):
 
 
 def densify_for_edge(gradient: Any, edge: Any) -> Any:
-    """Return a gradient for an edge, made dense if the Node there takes no sparse one."""
+    """Return a gradient for an edge, made dense unless the Node there takes sparse ones."""
     if gradient is None or not gradient._layout.is_sparse or node_of(edge).takes_sparse:
         return gradient
     return dense_of(gradient)
@@ -134,13 +133,13 @@ def with_values(input: Any, values: Any) -> Any:
 
 
 def flat_places(indices: Any, shape: Sequence[int]) -> Any:
-    """Return the number of each place in C order over the sparse axes, of lengths shape, in memory
-    of its own.
+    """Return the number of each place in C order over the sparse axes, of lengths shape, in
+    separate memory.
 
     Raises  IndexError for an index that an axis does not have; on a GPU the number is -1
     """
     device = indices._layout.device
-    if level_of((indices,)):  # calls of a batch, each with places of its own
+    if level_of((indices,)):  # a batch: each call has its places
         flat: Any = zeros(indices._layout.shape[1], dtype=int64, device=device)
         for axis, length in enumerate(shape):
             flat = flat * length + indices[axis]
@@ -184,8 +183,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 def own_indices(input: Any) -> Any:
-    """Return the coordinates in memory of their own, for arithmetic in which a wrong one would pass
-    for another; outside of any graph.
+    """Return the coordinates in separate memory, for arithmetic in which a wrong one would pass for
+    another; outside of any graph.
 
     Raises  IndexError for an index that an axis does not have; on a GPU nothing
     """

@@ -18,7 +18,7 @@ from .conversion import entries_of, sparse_of
 
 @on_sparse("basic_index")
 def part(input: Any, index: Sequence[Any]) -> Any:
-    """Return what integers choose, each from one axis; slices choose whole axes alone."""
+    """Return the part that integers choose, each from one axis; slices choose only whole axes."""
     given = [one for one in index if one is not Ellipsis]
     if any(not isinstance(one, int) and one != slice(None) for one in given):
         raise refusal(f"index with {short_repr(tuple(index))}", input)
@@ -32,7 +32,9 @@ def part(input: Any, index: Sequence[Any]) -> Any:
 
 
 def _select(input: Any, axis: int, place: int) -> Any:
-    """Return what is at a place of an axis, which is gone; dense where no sparse axis is left."""
+    """Return the part at a place of an axis, which is removed; dense where no sparse axis is
+    left.
+    """
     shape, axes = input._layout.shape, input._array.indices.shape[0]
     if not -shape[axis] <= place < shape[axis]:
         raise IndexError(

@@ -76,7 +76,7 @@ def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
 
 
 def _gradient_by_sparse(g: Any, input: Any, other: Any, by_place: bool) -> Any:
-    """Return g @ other.T, at input's places if only those are asked for."""
+    """Return g @ other.T, at input's places alone if by_place."""
     whole = g @ (to_dense(other) if is_sparse(other) else other).t()
     return masked(whole, input) if by_place else whole
 

@@ -1,4 +1,4 @@
-"""What arithmetic, sums and movement do with sparse tensors."""
+"""Rules of arithmetic, sums and movement with sparse tensors."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
     from ...dispatch.inplace import require_may_change
 
     require_may_change(input)
-    # Of a large table only the rows that are touched are read.
+    # Only the touched rows of a large table are read.
     is_bare = not tls.grad or (input._edge is None and other._edge is None)
     if is_bare and input._layout.shape == other._layout.shape:
         with no_grad():
@@ -281,7 +281,7 @@ def _both_sparse(input: Any, other: Any) -> Any:
             "mul operands have incompatible sizes: "
             f"{list(input._layout.shape)} and {list(other._layout.shape)}"
         )
-    # What is at a place of one and not of the other is 0.
+    # An element missing in one of the two makes the product 0.
     places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
     return sparse_of(places, made, input._layout.shape, is_coalesced=is_whole)
@@ -319,7 +319,8 @@ def _div(input: Any, other: Any, *rounding: Any) -> Any:
     return _by_values(input, "DivBackward0", lambda v: v / other, lambda g: g / other)
 
 
-# Functions of 0 that are 0. Of a sum they are not the sum, so entries are added up first.
+# Functions of 0 that are 0. The function of a sum is not the sum of functions, so entries are added
+# up first.
 ZERO_AT_ZERO = (
     "abs", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor",
     "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "rad2deg", "relu",

@@ -1,8 +1,8 @@
 """Random numbers by counting, compiled.
 
-The words are those of fastdist/random_numbers/philox.py, bit for bit; of them are made numbers in
-float32. Bound by arithmetic. LLVM takes eight blocks side by side; NumPy takes a hundred calls for
-them.
+The words equal those of fastdist/random_numbers/philox.py bit for bit; float32 numbers are made
+from them. Arithmetic is the bound. LLVM computes eight blocks in one vector; NumPy needs a hundred
+calls.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def normal(words: Array) -> Array:
 
 @functools.cache
 def are_stored() -> bool:
-    """Return whether words, and numbers in [0, 1), needed no compiler when this was asked first."""
+    """Return whether words, and numbers in [0, 1), needed no compiler on the first call of this."""
     number, words = np.uint64(0), np.empty((1, 4), np.uint32)
     places = np.empty(1, np.uint64), number, number, np.empty((1, 4), np.uint64)
     return (

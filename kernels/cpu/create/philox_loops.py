@@ -1,8 +1,8 @@
 """The loops of random numbers by counting, compiled.
 
-The words are those of fastdist/random_numbers/philox.py, bit for bit; of them are made numbers in
-float32. Bound by arithmetic. LLVM takes eight blocks side by side; NumPy takes a hundred calls for
-them.
+The words equal those of fastdist/random_numbers/philox.py bit for bit; float32 numbers are made
+from them. Arithmetic is the bound. LLVM computes eight blocks in one vector; NumPy needs a hundred
+calls.
 """
 
 from __future__ import annotations

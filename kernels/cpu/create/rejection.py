@@ -28,7 +28,7 @@ def log_gamma(concentration: Array, out: Array, seed: int, first: int) -> None:
 
 @silent
 def poisson(rate: Array, out: Array, seed: int, first: int) -> None:
-    """Write into out how many events of a rate occur; NaN for what is no rate."""
+    """Write into out how many events of a rate occur; NaN for an invalid rate."""
     _write(rejection.poisson, (rate,), out, seed, first)
 
 

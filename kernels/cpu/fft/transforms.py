@@ -1,7 +1,7 @@
 """Discrete Fourier transforms on the CPU, by SciPy's pocketfft: in the dtype that is given.
 
-SciPy's computes many rows at once in vector registers, and several axes in one call, on as many
-threads as it is told; NumPy's does neither: 1024 of 1024 complex64 take 2.2 times as long, 1e6 of
+SciPy computes many rows at once in vector registers, and several axes in one call, on as many
+threads as the call names; NumPy does neither: 1024 of 1024 complex64 take 2.2 times as long, 1e6 of
 them in a row 2.8 times (AMD EPYC, one thread).
 """
 
@@ -69,10 +69,10 @@ class _SciPys(NamedTuple):
 
 @functools.cache
 def _scipys() -> _SciPys:
-    """Return the transforms of SciPy's inner module, or, where it has another one by now, those
-    made of its public functions.
+    """Return the transforms of SciPy's inner module or, where this SciPy has another one,
+    transforms made of its public functions.
 
-    Of 16 numbers a public one takes 3.8 us, of which the transform is 0.7 (AMD EPYC).
+    For 16 numbers a public function takes 3.8 us, of which the transform is 0.7 (AMD EPYC).
     """
     try:
         from scipy.fft._pocketfft import pypocketfft as inner
@@ -106,7 +106,7 @@ def _of_public_functions() -> _SciPys:
 
 
 def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
-    """Return what runs with as many threads as there are for so many numbers."""
+    """Return a function that runs with the number of threads that suits so many numbers."""
 
     def run_alone(x: Array) -> Array:
         return run(x if x.flags.aligned else x.copy(), 1)
@@ -123,9 +123,9 @@ def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
 
 
 def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int) -> Any:
-    """Return run of (x, threads), of a sum of so many points, which is divided by divisor.
+    """Return a function of (x, threads): run over so many points, divided by divisor.
 
-    What is divided last may be infinite before: of finite numbers it is then divided first.
+    A sum of finite numbers may overflow before it is divided: then x is divided first.
     """
     if not divisor:
         return lambda x, threads: run(x, 0, threads)
@@ -134,7 +134,7 @@ def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int
     def run_divided(x: Array, threads: int) -> Array:
         found = run(x, divisor, threads)
         numbers = found.reshape(-1).view(found.real.dtype)
-        # Of squares, which may be infinite by themselves, but never finite of what is not.
+        # The sum of squares may overflow, but is never finite unless all numbers are.
         if math.isfinite(np.dot(numbers, numbers)) or np.isfinite(numbers).all():
             return found
         return run(x * numbers.dtype.type(factor), 0, threads) if np.isfinite(x).all() else found

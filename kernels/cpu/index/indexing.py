@@ -30,24 +30,24 @@ _MANY_TO_MOVE: Final = 4 * MANY
 _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-# Who calls a loop once has it compiled for such arrays.
+# The compilers below call a loop once, which compiles it for such arrays.
 def _compile_gather(x: Any, index: Any) -> None:
 
-    for axis in (0, 1):  # each has a loop of its own
+    for axis in (0, 1):  # each axis has its own loop
         given = np.zeros((2, 2), x), np.zeros((2, 2), index), np.zeros((2, 2), x)
         along_axis.gather(*given, axis)
 
 
 def _compile_scatter(src: Any, index: Any, out: Any, way: str) -> None:
 
-    for axis in (0, 1):  # each has a loop of its own
+    for axis in (0, 1):  # each axis has its own loop
         given = np.zeros((2, 2), index), np.zeros((2, 2), src), np.zeros((2, 2), out)
         along_axis.scatter(*given, axis, way)
 
 
 def _compile_slices(src: Any, index: Any, out: Any) -> None:
 
-    for axis, shape in enumerate([(2, 1), (1, 2)]):  # each has a loop of its own
+    for axis, shape in enumerate([(2, 1), (1, 2)]):  # each axis has its own loop
         spread = np.broadcast_to(np.zeros(shape, index), (2, 2))
         along_axis.scatter(spread, np.zeros((2, 2), src), np.zeros((2, 2), out), axis, "sum")
 
@@ -179,7 +179,7 @@ def _blocks(places: Places) -> Iterator[tuple[Any, Any]]:
     """
     first, end = _ends_of(places)
     shapes = {None if place is None else place.shape for place in places[first:end]}
-    # The vectors' axis stands where the first of them is, if they adjoin.
+    # If the vectors adjoin, the result has their axis at the place of the first one.
     shape = shapes.pop() if len(shapes) == 1 else None
     if shape is None or len(shape) != 1 or shape[0] <= _BLOCK:
         yield _index(places), Ellipsis
@@ -201,8 +201,8 @@ def _vectors(
     x: Array, places: Places, least: int
 ) -> tuple[int, tuple[int, ...], list[Array]] | None:
     """Return the first axis of x that places are along, the shape of what they index, and the
-    places as vectors; None for few of them that index fewer numbers than least, and where no loop
-    is for them.
+    places as vectors. None if few places index fewer numbers than least, or if there is no loop for
+    them.
     """
     first, end = _ends_of(places)
     named = [place for place in places[first:end] if place is not None]
@@ -218,7 +218,7 @@ def _vectors(
         return None
     if any(place.dtype.kind != "i" for place in named):
         return None
-    # Some of these are private copies; loops check them like the others.
+    # Some of the places are private copies; loops check them like the others.
     return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
 
 

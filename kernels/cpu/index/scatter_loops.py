@@ -1,6 +1,7 @@
-"""Reading and writing at an index along one axis, compiled: what many elements are worth.
+"""Reading and writing at an index along one axis, compiled, for many elements.
 
-Bound by memory: a step goes to a place of its own. Each loop stops at the first place that an axis
+Memory is the bound, as each step goes to another place. Each loop stops at the first place that an
+axis
 does not have, and returns it: see Note [Indices that change] in bounds.py.
 """
 

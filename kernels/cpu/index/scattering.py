@@ -1,4 +1,4 @@
-"""What meets at a place reduced, on the CPU: in the order in which it lies."""
+"""Reduction of elements that share an index, on the CPU: in the order in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UFUNCS: Final = {
 
 
 def _start(way: str, dtype: np.dtype[Any]) -> Any:
-    """Return what changes nothing that it meets."""
+    """Return the neutral element of a reduction."""
     if way in ("sum", "mean", "prod"):
         return dtype.type(way == "prod")
     if dtype == np.bool_:
@@ -47,7 +47,7 @@ def _compile(index: Any, is_spread: bool, dtype: Any, way: str, include_self: bo
     one, count = np.zeros((2, 2), dtype), np.zeros((2, 2), np.int64)
     # An index that says one place for a whole slice is of another layout.
     given = np.broadcast_to(places, (2, 2)) if is_spread else places
-    for axis in (0, 1):  # each has a loop of its own
+    for axis in (0, 1):  # each axis has its own loop
         _meet(given, one, one.copy(), axis, way, include_self, count if way == "mean" else None)
 
 
@@ -55,8 +55,8 @@ def _compile(index: Any, is_spread: bool, dtype: Any, way: str, include_self: bo
 def reduce(
     x: Array, index: Array, src: Array, out: Array, axis: int, way: str, include_self: bool
 ) -> None:
-    """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
-    mean, prod, amax or amin, with what stood there if include_self.
+    """Write x into out and reduce the elements of src at each index along axis there, by sum, mean,
+    prod, amax or amin; with include_self the old value takes part.
 
     The mean of integers is rounded down.
     """

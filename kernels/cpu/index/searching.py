@@ -29,7 +29,7 @@ def _place(x: Array, row: Array, right: bool) -> Any:
 def sorted_places(x: Array, rows: Array, out: Array, right: bool) -> None:
     """Write into out where each of x goes in the ordered rows, before or (right) behind its equals.
 
-    x and out: (..., m), rows: (..., n), or (n,) for all of x. Who meets NaN goes behind it.
+    x and out: (..., m), rows: (..., n), or (n,) for all of x. NaN sorts behind all numbers.
     """
     if rows.ndim == 1:
         out[...] = _place(x, rows, right)

@@ -21,7 +21,7 @@ ARRAY = np.ndarray
 HEADER: Final = object.__basicsize__
 ITEMS: Final = tuple.__basicsize__
 
-# What iteration.run returns beside 0.
+# Results of iteration.run other than 0.
 BAD_SHAPE: Final = 1
 OVERLAP: Final = 2
 

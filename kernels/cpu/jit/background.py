@@ -3,15 +3,14 @@
 One thread compiles, in the order in which kernels were first wanted, and ends when none is left.
 """
 
-# Note [NumPy until then] What a kernel gives in one call is right whoever computes it, and the two
-# sides agree within rounding; but which of them serves a call depends on when the compiler is done,
-# so that two runs of a program differ in the last bits. That is why it has to be asked for. It is
-# for pointwise kernels, for those along rows (numpy_rows.py: sums, extremes, softmax, norms, cross
-# entropy), and for whatever asks is_numpys_turn and has another way: steps of optimisers, products
-# in panels, attention, convolutions, pools, batch norm, recurrent layers, gather, scatter, running
-# extremes, draws, sparse sums, CTC. Others (steps by gradients of few rows, and what is given in an
-# unusual layout) wait as ever, for the kernel under way and their own: those that the thread has
-# yet to compile let them go first.
+# Note [NumPy until then] Both sides compute right results, and they agree within rounding; but the
+# side that serves a call depends on when the compiler is done, so two runs of a program differ in
+# the last bits. That is why users must opt in. It works for pointwise kernels, for those along rows
+# (numpy_rows.py: sums, extremes, softmax, norms, cross entropy), and for code that calls
+# is_numpys_turn and has an alternative: steps of optimisers, products in panels, attention,
+# convolutions, pools, batch norm, recurrent layers, gather, scatter, running extremes, draws,
+# sparse sums, CTC. Others (steps by gradients of few rows, and unusual layouts) wait for the kernel
+# under way and for their own; these come before the kernels that the thread has yet to compile.
 
 from __future__ import annotations
 
@@ -50,13 +49,13 @@ class _State:
     # Those wanted or under way, and what those that failed raised.
     keys: ClassVar[set[Hashable]] = set()
     errors: ClassVar[dict[Hashable, BaseException]] = {}
-    # What is_numpys_turn was asked for and is there.
+    # Arguments of is_numpys_turn whose kernels are ready.
     found: ClassVar[set[Hashable]] = set()
     thread: threading.Thread | None = None
 
 
 def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
-    """Have the thread call compile_it, unless it is to do so already for this key.
+    """Have the thread call compile_it, unless the key is queued already.
 
     Thread  any
     Raises  what compile_it raised, once; the next call has it tried again
@@ -82,8 +81,8 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
 
 
 def is_numpys_turn(find: Callable[..., object], *given: Hashable) -> bool:
-    """Return whether NumPy is to do what the kernel that find(*given) returns does: where it serves
-    at all, until the thread has called find, which compiles, and keeps what it returned.
+    """Return whether NumPy must compute what the kernel that find(*given) returns computes: where
+    NumPy may serve at all, until the thread has called find, which compiles and caches its result.
 
     Thread  any
     Raises  what find raised, once
@@ -142,8 +141,8 @@ def _end() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The thread is not here; a fork waits for the kernel under way, see waiting.py, and what else
-    # was wanted is wanted anew by the next call.
+    # The child does not have the thread; a fork waits for the kernel under way, see waiting.py, and
+    # the next call requests the other kernels again.
     _State.lock = threading.Lock()
     _State.wanted, _State.keys, _State.thread = deque(), set(), None
 

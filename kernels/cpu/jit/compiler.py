@@ -1,7 +1,7 @@
 """Numba's compiler with the disk cache in our own directory.
 
-A kernel that is found there loads in about 2 ms; compiling it costs 60 to 400 ms. Numba's own
-choice would be `__pycache__` beside the source, that is site-packages.
+A kernel that is found there loads in about 2 ms; compiling it costs 60 to 400 ms. Numba's default
+is `__pycache__` next to the source, that is site-packages.
 """
 
 from __future__ import annotations
@@ -129,13 +129,13 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
         return pickle.loads(content)
 
     def _read(self, path: str) -> bytes | None:
-        """Return what was written if it is whole and ours: read once, as another process may
-        replace the file at any moment.
+        """Return the file's content if it is complete and ours. It is read once, as another process
+        may replace the file at any moment.
         """
         try:
-            # The seal is no proof of who wrote it, as all can make one. That cache_directory has
-            # found the folder to be ours is; but it may have been open to others once, and still
-            # hold what they put there.
+            # The seal does not prove who wrote it, as everybody can make one. The proof is that
+            # cache_directory checked the folder's owner; but the folder may have been open to
+            # others once, and still hold their files.
             content = read_own_file(path, or_roots=self._is_shipped)
         except OSError:
             return None  # there is none, or a link in its place
@@ -208,7 +208,7 @@ def _has_places() -> bool:
 
 
 def _closure_of(function: Any) -> Any:
-    """Return what tells a function from others of the same text."""
+    """Return the closure's content, which distinguishes functions with the same source."""
     inside = []
     for cell in function.__closure__ or ():
         value = cell.cell_contents
@@ -224,7 +224,7 @@ def compiled(
 
     Raises  ValueError for a kernel without `serves`, the op by which messages name it
     Note    alone=False is for parts of compiled functions, which Python cannot call; inline for
-            those that are to be inlined always; neither has a name in messages
+            parts that are always inlined; neither has a name in messages
     """
     if not (serves or inline or not alone):
         raise ValueError('compiled("NAME OF THE OP") says what a kernel is for, in messages')

@@ -44,7 +44,7 @@ _get, _put = LOAD["int64"], STORE["int64"]
 
 @_step
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a function of its own for each min.
+    # Numba compiles a separate function for each min.
     return select(a < b, a, b)
 
 
@@ -122,7 +122,7 @@ def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
 def _simplify(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
     """Order axes by the output's strides and merge what is one run; return how many are left."""
     shape = _shape_of(plan, count)
-    kept: Any = np.int64(0)  # a literal would have Numba compile what takes it once more
+    kept: Any = np.int64(0)  # a literal would make Numba compile the callee again
     for axis in range(ndim):
         if _get(shape, axis) != 1:
             _swap(plan, count, kept, axis)
@@ -310,7 +310,7 @@ def _run_tiles(
         _next_row(count, ndim, plan, row, index)
 
 
-# What _run keeps beside its blocks, in words: the row's addresses, the loop's arguments, what fills
+# Words that _run keeps next to its blocks: the row's addresses, the loop's arguments, the source of
 # each block, the index of the row.
 @_part
 def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, end: Any) -> None:
@@ -444,7 +444,7 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
         tiled = _can_tile(ndim, count, plan, sizes)
         if tiled:
             total //= _get(_shape_of(plan, count), ndim - 1)
-        # Whole cache lines a thread, lest two write to one.
+        # Each thread gets whole cache lines, so that no two write to one line.
         elements = ((total + threads - 1) // threads + 63) // 64 * 64
         job = stack_words(np.int64(8))
         _put(job, 0, loop)

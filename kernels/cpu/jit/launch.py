@@ -53,7 +53,7 @@ def _initial_threads() -> int:
 
 
 class _Pool:
-    """What this process knows of its pool of threads."""
+    """The thread pool of this process."""
 
     # The address of the function that enters the pool, 0 until there is one.
     address: int = 0
@@ -162,10 +162,10 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     def prepare(
         rows: int, n: int, a: float, b: float, *, checks: bool = False
     ) -> tuple[Callable[[int, int], int | None], Array]:
-        """Return a function that runs over so many rows, and what it is told: it is given the
-        addresses of that and of the tuple of operands. It looks for threads only if they may pay.
-        If it checks, it returns 1, and has done nothing, where the first operand is not an array,
-        or is of a derived class; else its caller has checked that.
+        """Return a function that runs over so many rows, and its words: it takes their address and
+        that of the tuple of operands. It uses threads only where they may pay. If it checks, it
+        returns 1, and has done nothing, where the first operand is not an array, or is of a derived
+        class; else its caller has checked that.
         """
         words = np.array([address, rows, n, 0, 0, id(array_type)])
         words[3:5].view(np.float64)[:] = a, b
@@ -198,9 +198,9 @@ _Shares: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
     """Call work for ranges that make up 0 to count, on so many threads of the pool.
 
-    What it raises is raised here. It may enter no pool itself, and pays where most of its time goes
-    into what releases the GIL. Threads of Python's own would wait for cores on which those of the
-    pool still spin after a launch.
+    Exceptions of work are raised here. It must not enter a pool, and pays where most of its time
+    goes into code that releases the GIL. Python's own threads would wait for cores on which those
+    of the pool still spin after a launch.
     """
     failed: list[BaseException] = []
 

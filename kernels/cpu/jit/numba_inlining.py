@@ -1,8 +1,8 @@
 """Parts of compiled functions: typed and lowered, but no machine code is made of them alone.
 
-Numba makes every function that another one calls ready to be called from Python as well: optimised,
-compiled and loaded, each by itself, before its text is optimised once more in the one that calls
-it. That was half of the time of whatever is made of many small ones.
+Numba makes every function that another one calls ready to be called from Python as well: it is
+optimised, compiled and loaded separately, before its code is optimised again inside its caller.
+That was half of the compile time of kernels with many small functions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _PartLowering(_Lowering):  # type: ignore[misc]
 
 
 class PartCompiler(PassesOfKernels):
-    """What makes a part of a kernel."""
+    """The compiler of a part of a kernel."""
 
     def define_pipelines(self) -> list[Any]:
         return [passes_with(self.state, _PartLowering)]

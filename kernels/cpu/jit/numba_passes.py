@@ -1,16 +1,16 @@
-"""What of Numba's work is done for kernels: what changes them, and that once.
+"""Numba's passes for kernels: only those that change them, and each once.
 
-Numba is made for anybody's functions: it looks for what ours have not, and asks dozens of templates
-which `+` two whole numbers are added by, at each of them anew.
+Numba serves any function: it looks for features that kernels do not use, and tries dozens of
+templates to find the `+` of two integers, at each `+` again.
 """
 
 # Note [Less of a compiler] On one core of an AMD EPYC (Zen 4) eleven first calls (add, sum, pools,
 # batch norm, an LSTM, a convolution, Adam ...) took 6.8 s with an empty cache, and take 6.1. Half
-# is Python's: of its calls a tenth asked for operators of numbers. A twentieth of the time went
-# into passes that change nothing here: nothing is defined inside a kernel (InlineClosureLikes), and
-# a NumPy expression over whole arrays, which no kernel has, is what NopythonRewrites looks for.
-# LLVM's passes over each function, and its first ones over all, are to find who holds arrays before
-# the passes that make code fast, which do the same once more.
+# of that is Python's; a tenth of its calls resolved operators of numbers. A twentieth of the time
+# went into passes that change nothing here: kernels contain no closures (InlineClosureLikes), nor
+# the NumPy expressions over whole arrays that NopythonRewrites looks for. LLVM's passes over each
+# function, and its first ones over the module, prune reference counts before the optimising passes,
+# which prune them again.
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ _signatures: Final[dict[Any, Any]] = {}
 
 
 class _Typing(_Context):  # type: ignore[misc]
-    """What Numba's own context holds, which remembers the signatures of operators of numbers.
+    """Numba's own context, with a cache of the signatures of operators of numbers.
 
-    Note    a number whose value is known counts as any of its type beside one whose is not; among
-            themselves Numba compares them while it compiles
+    Note    a number whose value is known counts as any of its type next to one whose value is not;
+            two known values are compared by Numba while it compiles
     """
 
     def __init__(self, of: Any) -> None:
@@ -121,14 +121,14 @@ _typing_like: Final = functools.cache(_Typing)
 
 
 class PassesOfKernels(_Compiler):  # type: ignore[misc]
-    """What compiles our functions, whose passes a subclass tells."""
+    """The compiler of our functions; a subclass gives the passes."""
 
     def __init__(self, typing_context: Any, *rest: Any) -> None:
         super().__init__(_typing_like(typing_context), *rest)
 
 
 class KernelCompiler(PassesOfKernels):
-    """What makes a kernel: an njit function that Python or C calls."""
+    """The compiler of a kernel: an njit function that Python or C calls."""
 
     def define_pipelines(self) -> list[Any]:
         return [passes_with(self.state, _KernelLowering)]

@@ -15,8 +15,8 @@ _get, _put, _put_number = LOAD["int64"], STORE["int64"], STORE["float64"]
 _part = compiled(alone=False)
 
 
-# What a share needs to know, in words: loop, rows, how many a share; then what the loop is told, in
-# which each share puts its own first row: operands, first, n, a, b.
+# Words of a job: loop, rows, rows per share; then the words of the loop, in which each share sets
+# its own first row: operands, first, n, a, b.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
     """Run shares from the first on, each of so many rows."""

@@ -15,8 +15,8 @@ INT64: Final = ir.IntType(64)
 
 
 def loop(builder: Any, count: Any, values: list[Any], turn: Callable[..., list[Any]]) -> list[Any]:
-    """Return what values become in turns 0 to count, of which there is one at least; turn(i,
-    values) builds one. All stay in registers, as far as there are any.
+    """Build a loop of count iterations, at least one, and return the final values; turn(i, values)
+    builds one iteration. All values stay in registers, as far as there are any.
     """
     before = builder.block
     body, done = [builder.append_basic_block(name) for name in ("turn", "done")]
@@ -51,7 +51,7 @@ class Vectors:
         return self._builder.shuffle_vector(one, one, self._mask([0] * self._lanes))
 
     def load(self, address: Any, stride: Any = 1) -> Any:
-        """Return what lies so many elements apart from address on, and read nothing behind it."""
+        """Load elements from address on, so many elements apart, and read nothing behind them."""
         kind, lanes = self.type.as_pointer(), self._lanes
         if not isinstance(stride, int):
             return self._load_apart(address, stride)

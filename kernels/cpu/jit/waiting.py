@@ -1,13 +1,13 @@
-"""Waiting for Numba: one compiles at a time, whoever waits is told why, and a fork waits as well.
+"""Waiting for Numba: one thread compiles at a time, waiting is announced, and a fork waits too.
 
 It is loaded before Numba is, and does not load it.
 """
 
-# Note [Who is told] A call waits for its kernel, for the same bits come from run to run. After half
-# a second a person is told what for, in one line on stderr, once a process: what follows is told by
-# the log. A person reads a terminal, and what stands below a notebook's cell. Elsewhere there is no
-# line: stderr may be the protocol of a worker, or a file that a test compares. The log (INFO, and
-# so unseen unless asked for) has each wait.
+# Note [Announced waits] A call waits for its kernel, so that each run gives the same bits. After
+# half a second one line on stderr says why, once a process; later waits go to the log. People read
+# a terminal and the output below a notebook's cell. Elsewhere there is no line: stderr may be the
+# protocol of a worker, or a file that a test compares. The log (at INFO, which is off by default)
+# has each wait.
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MOST_WORDS: Final = 50
 
 
 def describe_kernel(tree: Node, out_dtype: Any) -> str:
-    """Return what a person may know a pointwise kernel by."""
+    """Return a description of a pointwise kernel for people."""
     text = to_text(tree)
     short = text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}..."
     return f"the kernel of {short} in {out_dtype}"
 
 
 class _State:
-    """What the threads of this process share."""
+    """The state that the threads of this process share."""
 
     # Held while Numba compiles or loads, and across a fork: a child in which it is held by nobody
     # could wait for ever. Numba's own lock is taken inside it. No module is imported under it that
@@ -78,7 +78,7 @@ _local = _Local()
 
 @contextlib.contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Be the one that compiles; `what` is in words for who waits. A Ctrl-C comes at the end.
+    """Hold the compiler; `what` is the text for announcements. A Ctrl-C is raised at the end.
 
     Thread  any, waits for the one that compiles
     """
@@ -88,7 +88,7 @@ def compiling(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _first_of_all() -> Iterator[None]:
-    """Hold the lock, before those for whom nobody waits."""
+    """Hold the lock; background compilation waits meanwhile."""
     with _State.counts_lock:
         _State.waiters.add(threading.get_ident())
     try:
@@ -108,8 +108,8 @@ def _wait_is_over() -> None:
 
 @contextlib.contextmanager
 def compiling_for_nobody() -> Iterator[None]:
-    """Be the one that compiles in a thread for which nobody waits: nobody is told, and whoever does
-    wait comes first.
+    """Hold the compiler in a background thread: nothing is announced, and threads that wait for a
+    kernel come first.
     """
     _local.is_waiting = True
     try:
@@ -123,22 +123,23 @@ def compiling_for_nobody() -> Iterator[None]:
 
 @contextlib.contextmanager
 def waiting_for(what: str) -> Iterator[None]:
-    """Tell, once it has taken half a second, what the block is for. See Note [Who is told].
+    """Announce what the block waits for once it has taken half a second. See Note [Announced
+    waits].
 
-    Note    blocks inside are of the outermost one's wait. Python's collector rests meanwhile: a
-            quarter of the time of importing Numba goes into looking for what it has just made
+    Note    inner blocks belong to the outermost one's wait. Python's collector is paused meanwhile:
+            a quarter of the time of importing Numba goes into looking for what it has just made
     """
     if _local.is_waiting:
         yield
         return
     over = threading.Event()
-    # The op is found here: the watcher has a stack of its own.
+    # Find the op here: the watcher has its own stack.
     watcher = threading.Thread(
         target=_watch, args=(over, what + _for_op()), name="fastdist-waiting", daemon=True
     )
     _local.is_waiting = True
     try:
-        # At the interpreter's end no thread begins any more, and nobody needs to be told.
+        # At the interpreter's end no thread can start, and no announcement is needed.
         with contextlib.suppress(RuntimeError):
             watcher.start()
         with _collector_at_rest():
@@ -173,7 +174,7 @@ def _tell(what: str) -> None:
 
 
 def _is_read(stream: Any) -> bool:
-    # Jupyter's stream goes to the cell that runs, and says that it is no terminal.
+    # Jupyter's stream writes to the cell that runs, and its isatty() is False.
     return bool(stream.isatty()) or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
@@ -205,7 +206,7 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     _after_fork()
-    # Whoever else waited is no thread of this process.
+    # Other threads that waited do not exist in this process.
     _State.counts_lock = threading.Lock()
     _State.nobody_waits, _State.waiters = threading.Condition(_State.counts_lock), set()
     was_resting, _State.resting = _State.resting, 0

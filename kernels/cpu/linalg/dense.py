@@ -1,8 +1,9 @@
 """Linear algebra of batches of matrices, on the CPU: NumPy's LAPACK, and SciPy's where it has none.
 
-Shapes are (..., n, m), batch axes first. What cannot be computed of one matrix is NaN, and says so
-in `info`, one integer a matrix: the others are as they would be alone. `info` is 0 where all went
-well; of a factorization that met a pivot of 0, or none above 0, it is that pivot's number from 1.
+Shapes are (..., n, m), batch axes first. A matrix whose result cannot be computed gives NaN, and a
+nonzero `info`, one integer a matrix: the others are as they would be alone. `info` is 0 on success;
+for a factorization with a pivot of 0, or one that is not positive, it is that pivot's number from
+1.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
         return
     solve = _scipys("blas", "trsm", out.dtype)
     for one, found in _matrices(a, out):
-        # BLAS counts memory by columns: it sees out.T, of which x.T @ a.T = b.T is asked.
+        # BLAS stores matrices by columns: it sees out.T, and solves x.T @ a.T = b.T.
         turned = one.flags.f_contiguous and not one.flags.c_contiguous
         solve(
             1.0,
@@ -190,13 +191,13 @@ def _broadcast(a: Array, b: Array, out: Array) -> tuple[Array, Array]:
 
 @silent
 def _by_steps(x: Array) -> tuple[Array, Array, int]:
-    """Return what `_factored` does, by elimination column by column."""
+    """Compute the result of `_factored` by elimination, column by column."""
     found, info = x.copy(), 0
     rows, columns = x.shape
     pivots = np.arange(1, min(rows, columns) + 1, dtype=np.int32)
     for k in range(len(pivots)):
         sizes = np.abs(found[k:, k])
-        # LAPACK compares: NaN is no pivot, unless it stands where one is wanted.
+        # LAPACK compares: NaN is a pivot only where it is on the diagonal.
         best = k if np.isnan(sizes[0]) else k + int(np.nanargmax(sizes))
         pivots[k] = best + 1
         found[[k, best]] = found[[best, k]]

@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 from fastdist.system.blas import read_cpu
 
-# How b becomes panels: each is laid together before it is multiplied; or all are, to be kept, and
-# none is multiplied; or they were. What is laid may be b.T, and what is made be added.
+# How b becomes panels: PACKED packs each before it is multiplied; LAYING packs all, to be kept, and
+# multiplies none; LAID takes packed ones. The packed matrix may be b.T, and products may be added
+# to the result.
 PACKED: Final = 1
 LAYING: Final = 2
 LAID: Final = 4

@@ -2,10 +2,9 @@
 
 A tile is eight rows of the result by two vectors, or six where there are sixteen registers. Each
 step along the inner axis takes two vectors of b and one number of a for each row: sixteen
-multiply-adds, for which ten loads come in time.
-Nothing is packed: a may lie in any way, of b and the result only rows need to be gapless. That
-suits the middling products of models, where a BLAS packs about as long as it multiplies, and
-machines whose BLAS was told of older ones.
+multiply-adds, which hide ten loads. Nothing is packed: a may have any strides; b and the result
+need gapless rows only. That suits the middling products of models, where a BLAS packs about as long
+as it multiplies, and machines that are newer than the BLAS.
 
 GFLOP/s of one core of an AMD EPYC (Zen 5), OpenBLAS 0.3.31 with its SkylakeX and Haswell kernels:
   (n, k) @ (k, m)    here   SkylakeX   Haswell
@@ -38,7 +37,7 @@ _get: Final = LOAD["int64"]
 
 
 def _vectors(how: Tiling, builder: Any) -> Vectors:
-    """Return what builds vectors of a tiling's numbers."""
+    """Return the builder of vectors for a tiling."""
     element = ir.FloatType() if how.dtype == "float32" else ir.DoubleType()
     return Vectors(builder, element, how.lanes)
 
@@ -192,7 +191,7 @@ def _layer(how: Tiling) -> Any:
 
 @compiled(inline=True)
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a function of its own for each min.
+    # Numba compiles a separate function for each min.
     return select(a < b, a, b)
 
 

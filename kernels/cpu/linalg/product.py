@@ -22,9 +22,9 @@ _LEAST: Final = 1 << 18
 _MOST_BESIDE_THREADS: Final = 1 << 21
 _MOST: Final = 1 << 29
 _LANES: Final = 16
-# NumPy makes a name anew each time, in a microsecond.
+# NumPy builds a dtype's name at each access, in a microsecond.
 _NAMES: Final = {"f": "float32", "d": "float64"}
-# Of fewer rows, turning a weight round takes longer than is saved.
+# With fewer rows, transposing a weight takes longer than it saves.
 _FEWEST_ROWS: Final = 16
 # Rows of a weight that few_rows.py takes at once, and multiply-adds from which on it pays: it takes
 # a third of a BLAS's time, (4, 128) by (344, 128) 2.6 us instead of 7.6.
@@ -138,10 +138,10 @@ def _few_rows(dtype: str) -> Callable[[Array, Array, Array], None]:
 
 
 # Note [Products of one thread]
-# How a BLAS adds depends on how many threads it has, which is a switch of the whole process: that a
-# caller's threads have products of their own it cannot be told. So kernels that share work out, and
-# whose results must not depend on threads, multiply in panels alone. What is less than a vector at
-# the end of the rows of a result is made of a copy with zeros behind.
+# How a BLAS adds depends on its number of threads, which is one switch for the whole process: it
+# cannot be set for the products of a caller's threads alone. So kernels that share work out, and
+# whose results must not depend on threads, multiply in panels alone. The end of a row that is
+# shorter than a vector is computed on a copy padded with zeros.
 
 
 def compile_alone(dtype: str) -> None:

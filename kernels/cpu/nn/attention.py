@@ -1,11 +1,11 @@
 """Scaled dot product attention and its gradient, on the CPU, a block of queries at a time.
 
-The scores of a block lie in memory that stays in cache and serves the next block, so no matrix of
-all queries by all keys is made: beside its results a call needs what one block does. One of these
-may be for the weights, which the gradient then need not make anew. Products are those of one thread
-in `product`; what lies between them are loops over rows, in attention_loops; or both are NumPy's,
-in attention_rows. Threads take blocks, and of a gradient pieces of which each adds up its own sums,
-so results are the same for any number of them.
+The scores of a block stay in memory that fits the cache and serves the next block, so the matrix of
+all queries by all keys is never made: besides its results a call needs the memory of one block. One
+of the results may be the weights, which saves the gradient computing them again. Products are the
+single-threaded ones of `product`, and the loops over rows between them are those of
+attention_loops; or both are NumPy's, in attention_rows. Threads share blocks; for a gradient they
+share pieces, each of which adds up its own sums, so results are the same for any number of them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _BLOCK: Final = 131072
 _MASKED: Final = 2
 # Rows of a block at least, for which the products are worth their start.
 _FEWEST: Final = 16
-# Blocks into which queries that see those before them are cut at most, lest each block reckon much
-# that it hides, and of how many queries more blocks would take longer than they save: 1 x 8 x 1024
-# x 64 there and back takes 46.6 ms in 16 blocks a head, 47.8 in 8; 4 x 8 x 256 x 64 16.0 ms in 4,
-# 17.2 in 2, 17.8 in 8.
+# _STEPS is the most blocks into which causal queries are cut, so that blocks do not compute much
+# that they hide; with fewer than _FEW queries in each, more blocks would take longer than they
+# save. 1 x 8 x 1024 x 64 there and back takes 46.6 ms in 16 blocks a head, 47.8 in 8; 4 x 8 x 256 x
+# 64 16.0 ms in 4, 17.2 in 2, 17.8 in 8.
 _STEPS: Final = 16
 _FEW: Final = 64
 # Multiply-adds of one product from which on work is shared among threads.
@@ -108,8 +108,8 @@ def _pieces(units: list[list[_Unit]], by_mask: Array) -> tuple[list[tuple[int, l
 
 
 def _pay_to_lay(units: list[list[_Unit]]) -> bool:
-    """Return whether several blocks of a head of key are so high that each product with its rows
-    would lay these together anew: it takes 12 us of 175 for 128 x 1024 x 64.
+    """Return whether several blocks of a key's head are so high that each product with its rows
+    would pack these again: that takes 12 us of 175 for 128 x 1024 x 64.
     """
     first, *others = units[0]
     return bool(others) and first.block.rows.stop - first.block.rows.start >= MANY_ROWS
@@ -121,7 +121,7 @@ def _matrix_in(room: Array, rows: int, columns: int) -> Array:
 
 
 class _Thinner:
-    """What loops are told of the dropout of a call's weights."""
+    """The arguments of loops for dropout of a call's weights."""
 
     def __init__(self, seed: Array, dropout: float, keys: int, dtype: np.dtype[Any]) -> None:
         room = np.empty((philox.blocks_for(keys, 1), philox.WORDS), np.uint32)
@@ -130,7 +130,7 @@ class _Thinner:
         self._rest = room, words, int(seed.item()) % (1 << 64), below, float(dtype.type(scale))
 
     def of(self, row: int) -> tuple[Any, ...]:
-        """Return what is told of rows from one of all heads' on."""
+        """Return the arguments for rows from one of all heads' on."""
         return (row * self._blocks, *self._rest)
 
 
@@ -149,7 +149,7 @@ def _compile(dtype: str, names: tuple[str, ...]) -> None:
 
 
 def _tools(dtype: np.dtype[Any], *names: str) -> Tools:
-    """Return what makes attention, if need be of those loops: compiled, or NumPy in its turn."""
+    """Return the functions for attention, with those loops if named: compiled, or NumPy's."""
     return BY_NUMPY if is_numpys_turn(_compile, dtype.name, names) else _compiled(dtype.name)
 
 
@@ -160,7 +160,7 @@ def _tools_for(query: Array, mask: Array | None, is_causal: bool, *names: str) -
 
 
 class _Given(NamedTuple):
-    """What a call is given beside values; see attention for the shapes."""
+    """The arguments of a call other than values; see attention for the shapes."""
 
     query: Array
     key: Array
@@ -245,7 +245,7 @@ class _Scores:
         return empty((self._size,), self._query.dtype)
 
     def thinning(self, unit: _Unit) -> tuple[Any, ...]:
-        """Return what a loop over a block's rows is told of dropout."""
+        """Return the dropout arguments of a loop over a block's rows."""
         _, heads, queries, _ = self._query.shape
         row = (unit.n * heads + unit.h) * queries + unit.block.rows.start
         return () if self._thin is None else self._thin(row)
@@ -370,13 +370,13 @@ def attention(
     dropout: float,
 ) -> None:
     """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
-    the sums of exp(score) beside it; and keep the weights, for the gradient alone.
+    the sums of exp(score) into log_sum; store the weights in kept, which only the gradient reads.
 
     query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
-    of bool or to be added; seed: (1,), int64, of what is dropped, None for nothing;
-    out: (n, h, l, v); log_sum: (n, h, l); kept: (n, h, l, s), in an order of its own, without
-    dropout, or of no elements. A head of key serves h / k heads of query. A query that a mask has
-    see nothing gets zeros, and inf for its logarithm.
+    of bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
+    log_sum: (n, h, l); kept: (n, h, l, s), in a private order, without dropout, or empty. A head of
+    key serves h / k heads of query. A query for which the mask hides all keys gets zeros, and inf
+    for its logarithm.
     """
     if not (log_sum.size and key.shape[2]):
         out.fill(0)
@@ -430,7 +430,8 @@ def attention_gradient(
     is_causal: bool,
     dropout: float,
 ) -> None:
-    """Write the gradient of attention by query into out, those by key, value and mask beside it.
+    """Write the gradients of attention by query, key, value and mask into out, by_key, by_value and
+    by_mask.
 
     Shapes as there; g as result; by_mask as mask, or of no elements where it is not wanted.
     """

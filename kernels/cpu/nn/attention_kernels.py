@@ -16,18 +16,19 @@ _found: dict[tuple[str, str], Callable[..., Any]] = {}
 def loop(name: str, dtype: str) -> Callable[..., Any]:
     """Return the loop of a name, for float32 or float64.
 
-    weights(scores, first, share, log_sum) writes exp(score - highest of its row) over scores, what
-    the weights of a row are to be multiplied by, and the logarithm of the sum of exp(score).
+    weights(scores, first, share, log_sum) writes exp(score - highest of its row) over scores, into
+    share the factors of the rows' weights, and the logarithms of the sums of exp(score).
     scaled(x, share) multiplies rows by the numbers of share.
     slopes(scores, first, log_sum, by_weights) writes weights over scores, and their slopes by
     scores over those of the loss by weights.
-    slopes_of_kept(weights, first, by_weights) writes the same slopes, of weights that are there.
-    masked(scores, mask, blind) adds a mask of numbers, of as many rows or of one for all, and says
-    of which rows it is -inf throughout: their scores become 0. masked_by_bool takes -inf for False.
+    slopes_of_kept(weights, first, by_weights) writes the same slopes, from weights that are kept.
+    masked(scores, mask, blind) adds a mask of numbers, of as many rows or of one for all, and
+    reports the rows in which it is -inf throughout: their scores become 0. masked_by_bool takes
+    -inf for False.
     hide(matrix, first, value) puts value where row i sees nothing.
-    thinned_weights and thinned_slopes write weights that are thinned out; the latter is given after
-    log_sum what all slopes of a row have in common. thinning(out) writes what thins weights out, of
-    rows that see all keys.
+    thinned_weights and thinned_slopes write weights after dropout; the latter also takes, after
+    log_sum, the term that all slopes of a row share. thinning(out) writes the factors of dropout,
+    for rows that see all keys.
     """
     found = _found.get((name, dtype))
     if found is None:

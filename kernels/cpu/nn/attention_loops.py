@@ -87,7 +87,7 @@ def _thinned_weights(dtype: str) -> Any:
 
     @compiled(inline=True)
     def of_row(row: Any, hidden: Any) -> Any:
-        # Of whole numbers LLVM takes the greatest of many at a time, and NaN has its place.
+        # LLVM vectorises the maximum of integers, and NaN sorts among them.
         highest = least
         for j in range(len(row)):
             highest = max(highest, as_integer(bits_of(row[j])))

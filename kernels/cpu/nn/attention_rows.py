@@ -1,4 +1,4 @@
-"""What attention does with rows of scores, whoever runs the loops over them, and by NumPy.
+"""Attention's work on rows of scores, independent of the loops over them, and its NumPy version.
 
 NumPy's loops and products serve while those of attention_loops are being compiled.
 """
@@ -25,8 +25,8 @@ Hide = Callable[[Array, int, float], None]
 
 
 class Tools(NamedTuple):
-    """What attention is made with: loops by name, as attention_loops describes them, products as
-    `product` has them for one thread, and whether several threads may use it at once.
+    """The functions that attention uses: loops by name, as attention_loops describes them, products
+    as `product` has them for one thread, and whether several threads may use them at once.
     """
 
     loop: Callable[[str], Callable[..., Any]]
@@ -108,7 +108,7 @@ def _stays(
     shape: tuple[int, int], place: int, room: Array, words: Array, seed: int, below: int,
     scale: float,
 ) -> Array:  # fmt: skip
-    """Return what dropout multiplies the weights of some rows by."""
+    """Return the dropout factors of the weights of some rows."""
     rows, keys = shape
     drawn = philox.words32(seed, place, rows * words.size).reshape(rows, -1)[:, :keys]
     return np.where(drawn >= below, scale, 0.0)

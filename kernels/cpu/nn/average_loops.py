@@ -18,7 +18,7 @@ def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> N
     for r in range(x.shape[0]):
         row, sums = x[r], into[r]
         sums[:] = 0
-        # Of the window what meets the row: the rest of a huge one lies in its padding.
+        # Only the places of the window that meet the row: the rest of a huge one is in its padding.
         for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
             shift = k - padding
             begin = max((stride - 1 - shift) // stride, 0)
@@ -43,7 +43,7 @@ def spread(x: Any, into: Any, counts: Any, window: Any) -> None:
         for i in range(outputs):
             shares[i] = row[i] / counts[i]
         sums[:] = 0
-        # Of the window what meets the row: the rest of a huge one lies in its padding.
+        # Only the places of the window that meet the row: the rest of a huge one is in its padding.
         for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
             shift = k - padding
             begin = max((stride - 1 - shift) // stride, 0)

@@ -100,11 +100,11 @@ def channels(
     variance: Array,
     eps: float,
 ) -> None:
-    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, the
-    channels' numbers beside it.
+    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, and the
+    channels' statistics into mean and variance.
 
     x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), one
-    dtype. The variance is that over the count.
+    dtype. The variance divides by the count.
     """
     if not x.size:
         mean.fill(np.nan)
@@ -145,8 +145,8 @@ def channels_gradients(
 
 
 def channels_maker(facts: CallFacts) -> Run | None:
-    """Return what makes normalised channels, their means and their variances, of what lies in C
-    order and has one dtype: by the compiled loop alone, for which a call waits.
+    """Return a function that normalises channels and gives their means and variances, for C-ordered
+    inputs of one dtype: by the compiled loop alone, for which a call waits.
     """
     if not _suits_loops(facts):
         return None
@@ -168,7 +168,7 @@ def channels_maker(facts: CallFacts) -> Run | None:
 
 
 def gradients_maker(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return what makes the gradients of normalised channels by input, weight and bias."""
+    """Return functions for the gradients of normalised channels by input, weight and bias."""
     if not _suits_loops(facts):
         return None
     shape, dtype, (eps,) = facts.shape, facts.dtype, facts.numbers

@@ -53,7 +53,7 @@ def normalize(
                     totals[c - first] += part
                     rests[c - first] += rest
         for c in range(first, last):
-            # What the rounding of the mean left over.
+            # Correct for the rounding of the mean.
             rest = rests[c - first] / count
             variance[c] = totals[c - first] / count - rest * rest
         for b in range(batch):

@@ -177,7 +177,7 @@ def _thin_loop(name: str, dtype: Any, step: int) -> Any:
 
 
 def _is_numpys_turn(name: str, weight: Array, stride: Sizes) -> bool:
-    """Return whether NumPy is to go tap by tap, while the loop for such strides is compiled."""
+    """Return whether NumPy must go tap by tap, while the loop for such strides is compiled."""
     return is_numpys_turn(_thin_loop, name, weight.dtype, stride[2])
 
 

@@ -1,8 +1,8 @@
 """Cross entropy of rows of logits with class indices, and its gradient, on the CPU.
 
-What a classifier's last layer calls: one pass over (rows, classes) in place of the three of
-log_softmax, nll and their sums. Bound by memory for many classes, by the calls for few. What the
-gradient needs is kept on the way, if there is one: exp of the shifted logits, and their sums.
+The loss of a classifier's last layer: one pass over (rows, classes) in place of the three of
+log_softmax, nll and their sums. Bound by memory for many classes, by the calls for few. With a
+gradient, the exp of the shifted logits and their sums are kept for it.
 """
 
 from __future__ import annotations

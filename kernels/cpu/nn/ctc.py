@@ -31,12 +31,12 @@ def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> N
         _loops.gradient(one, *given, alpha, likely.copy(), False)
 
 
-# By NumPy all samples take a step at once. What stands behind the end of a text reaches none of its
-# letters, for a way leads from a letter to later ones alone.
+# With NumPy all samples take a step at once. Values behind the end of a text reach none of its
+# letters, because paths only lead from a letter to later ones.
 
 
 def _bars(letters: Array) -> Array:
-    """Return what is added to a way that skips the letter before: blanks and doubles are not."""
+    """Return the term of paths that skip the letter before: -inf for blanks and doubles."""
     barred = np.full(letters.shape, -np.inf)
     skips = (np.arange(2, letters.shape[1]) % 2 == 1) & (letters[:, 2:] != letters[:, :-2])
     barred[:, 2:][skips] = 0.0
@@ -121,12 +121,12 @@ def _gradient_by_numpy(
 def losses(
     log_probs: Array, letters: Array, sizes: Array, out: Array, alpha: Array, zero_infinity: bool
 ) -> None:
-    """Write -log of each text's chance into out, and into alpha (samples, time, letters), of
-    float64, the log-chance of having read up to each letter at each step.
+    """Write each text's negative log-likelihood into out; and into alpha (samples, time, letters),
+    of float64, the log-probability of having read up to each letter at each step.
 
-    zero_infinity writes 0 where a text cannot be.
+    zero_infinity writes 0 for impossible texts.
 
-    Raises  IndexError for a letter that is no class, or sizes that do not fit
+    Raises  IndexError for a letter that is not a class, or sizes that do not fit
     """
     given = [np.ascontiguousarray(one) for one in (log_probs, letters, sizes)]
     kind = *[one.dtype for one in given], out.dtype
@@ -148,10 +148,10 @@ def gradient(
     out: Array,
     zero_infinity: bool,
 ) -> None:
-    """Write g times the gradient of losses by the numbers that log_softmax made log_probs of into
-    out: the chances, less those given the text.
+    """Write into out g times the gradient of losses by the input of the log_softmax that made
+    log_probs: the probabilities, less those given the text.
 
-    Raises  IndexError for a letter that is no class, or sizes that do not fit
+    Raises  IndexError for a letter that is not a class, or sizes that do not fit
     """
     given = [np.ascontiguousarray(one) for one in (g, log_probs, letters, sizes, alpha)]
     kind = *[one.dtype for one in given[1:4]], g.dtype
@@ -167,7 +167,7 @@ def gradient(
 def _own_texts(log_probs: Array, letters: Array, sizes: Array) -> tuple[Array, Array]:
     """Return private copies of letters and sizes, for NumPy's loops.
 
-    Raises  IndexError for a letter that is no class, or sizes that do not fit
+    Raises  IndexError for a letter that is not a class, or sizes that do not fit
     """
     letters, sizes = letters.copy(), sizes.copy()
     (steps, _, classes), most = log_probs.shape, letters.shape[1]

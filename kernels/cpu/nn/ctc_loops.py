@@ -48,9 +48,9 @@ def _log_chance(alpha: Any) -> Any:
     return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
 
 
-# These return a letter (1), a number of steps (2) or one of letters (3) that does not fit, and
-# which of these it is; 0 if none: see Note [Indices that change] in bounds.py. Letters are copied,
-# and only the copy is used.
+# These return the kind and the position of a number that does not fit, a letter (1), a number of
+# steps (2) or of letters (3); 0 if all fit: see Note [Indices that change] in bounds.py. Letters
+# are copied, and only the copy is used.
 @compiled("ctc_loss")
 def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot: Any) -> Any:
     most = letters.shape[1]

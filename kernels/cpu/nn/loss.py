@@ -77,7 +77,7 @@ def nll(
     """
     index, own, counts = _chosen(x.shape, target, ignored)
     if weight is None and counts is None:
-        # What most training does, in a third of the time.
+        # The common case of training, in a third of the time.
         flat, places = _flat(x, index)
         losses = np.negative(flat[places], dtype=x.dtype)
         total.fill(own.size)

@@ -22,7 +22,7 @@ def layer_norm(
     deviation: Array,
     eps: float,
 ) -> None:
-    """Write (x - mean) / deviation * weight + bias of rows into out, the rows' numbers beside it.
+    """Write (x - mean) / deviation * weight + bias of rows into out, and the rows' statistics.
 
     x and out: (rows, n); weight and bias: (n,); mean and deviation: (rows, 1).
     """

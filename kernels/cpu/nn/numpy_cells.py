@@ -1,4 +1,4 @@
-"""What a recurrent cell does between two products, by NumPy: while recurrent_cells compiles it."""
+"""The cells of recurrent layers between two products, by NumPy, while recurrent_cells compiles."""
 
 from __future__ import annotations
 

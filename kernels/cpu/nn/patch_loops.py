@@ -45,7 +45,7 @@ def _copied(dtype: str) -> Any:
             for i in range(count):
                 store(to, i, load(at, i * step))
         elif count >= 8:
-            # Lines are short. What is left over is copied with some of what was copied before.
+            # Lines are short. The last block overlaps the one before it.
             for i in range(count // 8):
                 copy_bytes(at + i * (8 * size), to + i * (8 * size), 8 * size)
             last = (count - 8) * size

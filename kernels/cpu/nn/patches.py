@@ -22,12 +22,13 @@ from ..silence import silent
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-# Bytes of a block of columns. Of 0.5 to 4 MiB the largest are the fastest, by 5 % for 64 channels
-# and a third for 16 (AMD EPYC, Zen 3, with 512 KiB and 32 MiB of cache): the product packs what it
-# is given anyway, and likes it wide. Products with fewer columns than _FEWEST run at half speed.
+# Bytes of a block of columns. From 0.5 to 4 MiB the largest are the fastest, by 5 % for 64 channels
+# and a third for 16 (AMD EPYC, Zen 3, with 512 KiB and 32 MiB of cache): the product packs its
+# operands anyway, and is faster on wide ones. Products with fewer columns than _FEWEST run at half
+# speed.
 _BLOCK_BYTES: Final = 1 << 22
 _FEWEST: Final = 64
-# Below so many numbers NumPy lays out columns, and Numba need not be loaded.
+# Below so many numbers NumPy arranges the columns, without loading Numba.
 _SMALL: Final = 1 << 12
 COMPILED: Final = (np.dtype(np.float32), np.dtype(np.float64))
 # Vectors of thin_loops go over the end of the channels by up to so many places of the grid.
@@ -37,8 +38,8 @@ LANES: Final = 16
 class Sliding(NamedTuple):
     """How a kernel slides over an image, along three axes.
 
-    `image`, `kernel` and `grid` are sizes, grid that of what comes out; `padding` is what lies
-    before an image; behind it lies as much as the grid asks for.
+    `image`, `kernel` and `grid` are sizes, grid that of the output; `padding` is the padding before
+    an image; behind it there is as much as the grid needs.
     """
 
     image: Sizes
@@ -161,7 +162,7 @@ class Patches:
             self.images[...] = 0
 
     def room(self, block: Block) -> Array:
-        """Return room for a block of columns that is to be added to images."""
+        """Return memory for a block of columns that is added to images later."""
         return self._columns[: self.length * block.columns].reshape(self.length, block.columns)
 
     def scatter(self, columns: Array, block: Block) -> None:
@@ -234,8 +235,8 @@ def _shares(length: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def matrix_of(array: Array, block: Block, sliding: Sliding) -> Array:
-    """Return what belongs to a block's columns of an array (n, channels, *grid), as a matrix: a
-    view if the block is of one image.
+    """Return the part of an array (n, channels, *grid) that belongs to a block's columns, as a
+    matrix: a view if the block is of one image.
     """
     channels, last = array.shape[1], block.first + block.images
     flat = array.reshape(len(array), channels, sliding.places)

@@ -1,7 +1,7 @@
 """Recurrent layers over whole sequences, and their gradient, on the CPU.
 
-A product and one compiled call a step. What bounds it is the product: 32 x 128 by 128 x 512 takes
-18 us by panels and 30 to 45 by a BLAS, the cell 11 (one core of an AMD EPYC, Zen 5).
+A step is a product and one compiled call. The product dominates: 32 x 128 by 128 x 512 takes 18 us
+by panels and 30 to 45 by a BLAS, the cell 11 (one core of an AMD EPYC, Zen 5).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def _compiled(name: str, cell: str, dtype: str) -> Callable[..., object]:
 
 
 def _step(name: str, cell: str, dtype: str) -> Callable[..., object] | None:
-    """Return the compiled step forward_of or backward_of a cell; None where NumPy is to do it."""
+    """Return the compiled step forward_of or backward_of a cell; None while NumPy must do it."""
     return None if is_numpys_turn(_compiled, name, cell, dtype) else _compiled(name, cell, dtype)
 
 
-# From here on a copy of the weight, turned as products take it, pays: a product of 32 rows by 128
-# or 256 columns then takes 3 to 15 percent less. Panels take no other; a BLAS takes the view.
+# From this number of steps on a transposed copy of the weight pays: a product of 32 rows by 128 or
+# 256 columns then takes 3 to 15 percent less. Panels need the copy; a BLAS also takes the view.
 _MANY_STEPS: Final = 16
 
 

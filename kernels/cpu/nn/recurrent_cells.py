@@ -1,7 +1,7 @@
-"""What a recurrent cell does between two products, compiled: gates, states and their gradients.
+"""The cells of recurrent layers between two products, compiled: gates, states, gradients.
 
-Each loop goes over short rows with few streams at a time: LLVM widens a loop only where it can ask
-in a handful of comparisons whether what is written overlaps what is read.
+Each loop goes over short rows with few streams at a time: LLVM vectorises a loop only where a
+handful of comparisons show that the output does not overlap the inputs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _lstm_forward(dtype: str) -> Any:
         for _ in range(rows):
             f, g, o = kept + step, kept + 2 * step, kept + 3 * step
             before, bent = o + step, o + 2 * step
-            # Of sigmoid, which is long, there is one loop: over the first two gates and the last.
+            # sigmoid is long, so there is one loop for it: over the first two gates and the last.
             for first in range(0, 6 * n, 3 * n):
                 for k in range(first, select(first == 0, 2 * n, 4 * n)):
                     store(kept, k, sigmoid(load(x, k) + load(y, k)))

@@ -1,11 +1,11 @@
 """Convolutions of groups of few channels, and their adjoints, compiled: no columns.
 
 Products of so few channels are too thin for a BLAS. A sample's channels of a group are copied into
-zeros once, so that no place of the kernel asks where the image ends; then four lines of the grid by
-sixteen places stay in registers while all places of the kernel go over them. What is left over of
-sixteen is computed and not written. A weight's gradient is sums of products of lines, sixteen side
-by side. All takes addresses: Numba counts who holds an array, at each call, and that takes longer
-than a line does.
+a zero-padded buffer once, so that no place of the kernel checks where the image ends; then four
+lines of the grid by sixteen places stay in registers while all places of the kernel go over them.
+Places beyond the end of a line are computed and not written. A weight's gradient is sums of
+products of lines, sixteen in a vector. All functions take addresses: Numba counts references to
+arrays at each call, which takes longer than a line does.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _correlator(stride: int) -> Any:
             def add(i: Any, sums: Any) -> Any:
                 ours = lot.load(builder.add(x, builder.mul(i, x_line)), stride or step)
                 theirs = lot.load_some(builder.add(y, builder.mul(i, y_line)), count)
-                # What lies behind the line may be NaN, and NaN times zero is.
+                # Numbers behind the line may be NaN, and NaN times zero is NaN.
                 return [lot.fma(theirs, lot.first_of(ours, count), sums[0])]
 
             (total,) = loop(builder, lines, [lot.splat(zero)], add)

@@ -27,7 +27,7 @@ def _four(words: Any) -> Any:
 
 @compiled(inline=True)
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a function of its own for each min.
+    # Numba compiles a separate function for each min.
     return select(a < b, a, b)
 
 
@@ -124,7 +124,7 @@ def _one_by_one(dtype: str) -> Any:
 def _side_by_side(rows: int, columns: int, stride: int) -> Any:
     """Return the function that makes the outputs of a line whose windows lie inside, four at least.
 
-    What is left over is made with some of what was made before.
+    The last vector overlaps the one before it.
     """
     eight, four = [_neighbours(rows, columns, stride, lanes) for lanes in (8, 4)]
 
@@ -180,7 +180,7 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
                         place = (d[0] * height + h[0]) * width + begin * stride - across[2]
                         at, to, many = flat + place * size, best + begin * size, inner - begin
                         inside(at, to, theirs + begin * 8, size, width, place, many, low)
-                    # What is left over at both ends, in one loop: its text is here but once.
+                    # Both ends in one loop, so that its code is there only once.
                     one_by_one(flat, sizes, d, h, left, right - left, best, theirs, across, low)
                     best += count * size
                     theirs += count * 8

@@ -99,8 +99,8 @@ def largest_by_numpy(x: Array, best: Array, places: Array, windows: Windows, low
 
 
 def _seen_along(length: int, count: int, one: tuple[int, int, int, int]) -> tuple[Array, Array]:
-    """Return what places of an axis its windows see, a row for each place of the window, and which
-    of them lie inside.
+    """Return the places of an axis that its windows see, a row for each place of the window, and
+    which of them lie inside.
     """
     kernel, stride, padding, dilation = one
     i = np.arange(count)

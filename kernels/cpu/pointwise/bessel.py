@@ -70,7 +70,7 @@ def _bessel_between(order: float, x: float, second: bool) -> float:
     above, here, k = 0.0, 1e-200, 2.0 * math.floor(0.5 * x) + 50.0
     whole, even, odd, one = 0.0, 0.0, 0.0, 0.0
     while k > 0.0:
-        # here is of order k, which is even, and beside it one of an odd order is made.
+        # `here` is of order k, which is even; the next value is of an odd order.
         half = 0.5 * k
         sign = 1.0 if half % 2.0 == 0.0 else -1.0
         whole += 2.0 * here
@@ -224,7 +224,7 @@ def _airy_far(x: float) -> float:
     return (along * p + across * q) / math.sqrt(2.0 * math.pi * root)
 
 
-# What vector_math has Numba compile, each after what it calls.
+# Functions that vector_math has Numba compile, each after the functions that it calls.
 COMPILED = (
     *(_bessel_near, _bessel_between, _bessel_far, bessel, bessel_j0, bessel_j1, bessel_y0),
     *(bessel_y1, _bessel_k_near, bessel_ke, scaled_modified_bessel_k0, scaled_modified_bessel_k1),

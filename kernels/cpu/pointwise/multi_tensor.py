@@ -1,9 +1,9 @@
 """One program over many tensors, on the CPU: a single launch that walks a table of their addresses.
 
-What stands in the way of a step of an optimiser is not arithmetic: ten million numbers read and
-written once are bound by memory, and a thousand tensors of a thousand numbers by what is done for
-each of them beside. So all lines of a program are one loop, which holds the numbers of an element
-in registers, and the loop is called tensor by tensor from compiled code.
+Arithmetic is not the bound of an optimiser's step: ten million numbers read and written once are
+bound by memory, and a thousand tensors of a thousand numbers by the overhead per tensor. So all
+lines of a program are one loop, which holds the numbers of an element in registers, and the loop is
+called tensor by tensor from compiled code.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def _apply(
     _by_lines(program, numbers, arrays)
 
 
-# Small steps of a program before the cache is asked for its launch, which takes 3 ms and 1 MB, and
-# a third of the time of a step by NumPy: 26 us instead of 62 for Adam over ten parameters of 64
-# elements (AMD EPYC, Zen 3). Programs of few steps never pay for it.
+# Small steps of a program before its launch is looked up in the cache, which takes 3 ms and 1 MB.
+# The launch takes a third of the time of a step by NumPy: 26 us instead of 62 for Adam over ten
+# parameters of 64 elements (AMD EPYC, Zen 3). Programs of few steps never pay for the look-up.
 STEPS_BEFORE_A_LOOK: Final = 50
 
 

@@ -35,8 +35,8 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     loop = find_loop(*_LOOP, *_given(program, results, dtype))
     read, walk, array_type = _reader(), _walker(), id(ARRAY)
 
-    # Tables of the last steps, whose arrays lay apart: those of the next ones are mostly among
-    # them, for a program serves all groups whose options say the same.
+    # Tables of the last steps whose arrays did not overlap. The next steps mostly use one of them,
+    # since a program serves all groups with the same options.
     apart: list[array[int]] = []
 
     def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...], is_new: bool) -> bool:

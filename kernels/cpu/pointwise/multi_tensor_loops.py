@@ -21,7 +21,7 @@ _get, _put = LOAD["int64"], STORE["int64"]
 # Elements a thread. Adam on one core moves 28 bytes an element at 58 GB/s: 30 us, where entering
 # the pool costs 3.
 _SHARE: Final = 65536
-# What is written, by the names of arrays.
+# The arrays that are written, by name.
 Results = Sequence[tuple[str, Node]]
 
 
@@ -94,7 +94,7 @@ def _walk(
         row += 1
 
 
-# What a share needs to know, in words: what _walk is told, and then total and elements.
+# Words of a job: the words of _walk, and then total and elements.
 @compiled(alone=False)
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
     """Run shares from the first on, each of so many elements."""
@@ -124,7 +124,7 @@ def _walk_shares(
     _put(job, 5, step)
     _put(job, 6, size)
     _put(job, 7, total)
-    # Whole cache lines a thread, lest two write to one.
+    # Each thread gets whole cache lines, so that no two write to one line.
     _put(job, 8, ((total + threads - 1) // threads + 63) // 64 * 64)
     if threads > 1:
         _on_threads(pool, job, threads, threads)

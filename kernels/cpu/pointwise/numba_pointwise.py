@@ -35,7 +35,7 @@ _SPECIAL_OF_TWO: Final = ("polygamma", "zeta", "igamma", "igammac", "gamma_slope
 _ORTHOGONAL: Final = tuple([name for name in PRIMITIVES if "polynomial_" in name])
 _VECTOR: Final = (*_UNARY, "remainder", "floor_divide")
 _NEAR: Final = ("sin", "cos", "tan")
-# What a primitive is in the generated code; {T} is the dtype of the values.
+# The code of each primitive; {T} is the dtype of the values.
 _ARITHMETIC: Final = {
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
@@ -54,8 +54,8 @@ _ARITHMETIC: Final = {
     "logical_and": "{0} & {1}",
     "logical_or": "{0} | {1}",
     "logical_xor": "{0} != {1}",
-    # What is NaN remains. Of {1}, a number mostly, that is known before the loop: 1e6 bfloat16 are
-    # clamped in 175 us in place of 221 (AMD EPYC, Zen 4).
+    # NaN remains NaN. Whether {1}, mostly a single number, is NaN is known before the loop: 1e6
+    # bfloat16 are clamped in 175 us in place of 221 (AMD EPYC, Zen 4).
     "minimum": "select({1} != {1}, {1}, select({0} >= {1}, {1}, {0}))",
     "maximum": "select({1} != {1}, {1}, select({0} <= {1}, {1}, {0}))",
     "sign": "select({0} > {T}(0), {T}(1), select({0} < {T}(0), {T}(-1), {T}(0)))",
@@ -105,7 +105,7 @@ _FLOATING: Final = {
 
 _SHORT_POWERS: Final = {-1.0: "{T}(1) / {0}", -2.0: "{T}(1) / ({0} * {0})"}
 _QUICK: Final = ("div", "reciprocal", "sqrt", "rsqrt", "copysign", "signbit")
-# What alone takes no longer than a look into a table.
+# Functions that take no longer than a table look-up.
 _AS_A_LOOK: Final = ("exp", "expm1", "tanh")
 # Elements a thread: entering the pool costs 3 us, the time of 30000 float32 additions or of 10000
 # exponentials on one core (AMD EPYC, Zen 4; add pays from 1e5 elements, tanh from 2e4).
@@ -156,15 +156,15 @@ def compile_loop(
     out_dtype: Any,
     numbers: Collection[str] = (),
 ) -> Any:
-    """Return the inner loop of tree over inputs names of dtypes, a compiler.Loop, by Numba.
-    `numbers` are the names of those that have no axes where the output has some.
+    """Compile the inner loop of tree over inputs names of dtypes, a compiler.Loop, by Numba.
+    `numbers` are the names of inputs without axes where the output has some.
 
     Thread  any, one at a time
     Note    1e6 float32 * 0.9 in place, in us on one core of an AMD EPYC (Zen 4): 44, and 74 where
             the number fills a block that the loop reads beside x
     """
     source = Source([tree], names, dtypes, out_dtype, numbers).text()
-    # A number has one place for all elements: it lies there without gaps if it has no size.
+    # A number has one place for all elements: with size 0 it counts as gapless there.
     itemsizes = [0 if n in numbers else d.itemsize for n, d in zip(names, dtypes, strict=True)]
     itemsizes.append(out_dtype.itemsize)
     share = _CHEAP_SHARE if _is_cheap(tree) else _COSTLY_SHARE
@@ -182,7 +182,7 @@ def find_pointwise_loop(
     out_dtype: Any,
     numbers: Collection[str] = (),
 ) -> Any:
-    """Return what compile_loop does: loaded from the cache, without Numba, where it is there."""
+    """Return the loop of compile_loop: loaded from the cache without Numba where it is stored."""
     given = tree, tuple(names), tuple(dtypes), out_dtype, tuple(numbers)
     return find_loop("pointwise.numba_pointwise", "compile_loop", *given)
 

@@ -1,10 +1,10 @@
 """A scalar body as calls of NumPy ufuncs: the side for small tensors.
 
-A body of one ufunc over its inputs in order is that ufunc itself. Any other becomes a generated
-function, one line a primitive, in which a result that is not needed again lends its memory to the
-next one. Literals are Python's numbers, which take the dtype of what they meet.
+A body of one ufunc over its inputs in order is that ufunc. Any other becomes a generated function,
+one line per primitive, in which a result that is not needed again lends its memory to the next one.
+Literals are Python's numbers, which take the dtype of their operands.
 
-What PyTorch does otherwise than NumPy is in the functions at the end: sign(nan) is 0, integers
+The functions at the end are those in which PyTorch and NumPy differ: sign(nan) is 0, integers
 divided by zero raise, as does a 0-d negative integer exponent.
 """
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 
-# Of higher degrees Chebyshev's are told from an angle: no loop is as long as a degree.
+# Chebyshev's polynomials of higher degrees are computed from an angle: no loop is as long as a
+# degree.
 _BY_STEPS = 128.0
 # The others have a step for each degree, and NaN beyond this many.
 _MOST_STEPS = 1e6
@@ -138,8 +139,8 @@ def _by_steps(kind: float, x: float, n: float) -> float:
 
 
 def _far_out(kind: float, x: float, n: float) -> float:
-    """Return what has left the numbers: infinity with the sign of the highest power where no zeros
-    lie beyond x; between them nobody knows on which side it is.
+    """Return the value beyond all finite numbers: infinity with the sign of the highest power where
+    x is outside all zeros; NaN between them, where the sign is unknown.
     """
     if kind == 3.0:
         x, last = -x, 0.0 if x < 0.0 else 4.0 * n + 2.0
@@ -152,7 +153,7 @@ def _far_out(kind: float, x: float, n: float) -> float:
     return -math.inf if x < 0.0 and n % 2.0 == 1.0 else math.inf
 
 
-# What vector_math has Numba compile, each after what it calls.
+# Functions that vector_math has Numba compile, each after the functions that it calls.
 COMPILED = (
     *(_chebyshev_of_angle, _chebyshev, chebyshev_polynomial_t, chebyshev_polynomial_u),
     *(chebyshev_polynomial_v, chebyshev_polynomial_w, _far_out, _by_steps, hermite_polynomial_h),

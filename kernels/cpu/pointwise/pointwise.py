@@ -1,10 +1,10 @@
 """Pointwise kernels of the CPU: one scalar body, and which side computes it.
 
 NumPy computes up to SMALL_LIMIT elements, Numba beyond. The choice looks at size, dtype and body,
-never at what happens to be compiled, so that a result does not depend on what ran before it. What
-is one cheap call of NumPy changes sides at CHEAP_LIMIT, where threads begin to pay. Bodies with
-functions that NumPy lacks (erf, lgamma ...) change sides at SPECIAL_LIMIT: there the small
-side calls Python's number by number, 60 ns each.
+never at which loops are compiled, so that a result does not depend on earlier calls. A body of one
+cheap NumPy call changes sides at CHEAP_LIMIT, where threads begin to pay. Bodies with functions
+that NumPy lacks (erf, lgamma ...) change sides at SPECIAL_LIMIT: below it each number is a call of
+Python's function, 60 ns each.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SPECIAL_LIMIT: Final = 64
 # NumPy casts float16 one by one: exp of 256 takes 2.2 us with it and 1.7 compiled, of 1024 9.6 and
 # 2.2, of 4096 28 and 3.3.
 HALF_LIMIT: Final = 256
-# Of these powers, and of those in their gradients, products and roots are made. What a tensor is
-# raised to is a number nearly always, and libm's pow takes 8 ns an element.
+# These powers, and those in their gradients, are made of products and roots. The exponent is a
+# single number nearly always, and libm's pow takes 8 ns an element.
 SHORT_EXPONENTS: Final = frozenset({2.0, 3.0, 0.5, -0.5, -1.0, -2.0})
 
 
@@ -121,10 +121,10 @@ class PointwiseKernel:
     def run_large(
         self, arrays: Sequence[Array], out: Array
     ) -> Callable[[tuple[Array, ...]], None] | None:
-        """Do what compute does, with Numba where it knows the body in these dtypes.
+        """Do the work of compute, with Numba where it knows the body in these dtypes.
 
-        Return what does the same for other inputs and outputs, as one tuple, of these dtypes, with
-        no axes where these have none; None where the next ones must be looked at.
+        Return a function for later calls with operands of these dtypes, as one tuple, and without
+        axes where these have none; None where the next operands must be checked.
         """
         dtype, at = out.dtype, self._exponent
         if at is not None and not arrays[at].shape and _is_as_wide(arrays[at].dtype, dtype):

@@ -117,8 +117,8 @@ def polygamma(n: float, x: float) -> float:
     fraction = x - math.floor(x)
     if fraction == 0.0:
         return sign * math.inf
-    # The sum over all integers is told from the fraction of x; what stands on the other side of x
-    # is taken off, so that no loop is as long as x.
+    # The sum over all integers follows from the fraction of x; the terms on the other side of x are
+    # subtracted, so that no loop is as long as x.
     missing = _hurwitz_zeta(s, math.ceil(x) - x) - _hurwitz_zeta(s, 1.0 - x)
     return scale * (_hurwitz_zeta(s, fraction) + sign * missing)
 
@@ -387,7 +387,7 @@ def gamma_slope(a: float, x: float) -> float:
     return -x / a * total
 
 
-# What vector_math has Numba compile, each after what it calls.
+# Functions that vector_math has Numba compile, each after the functions that it calls.
 COMPILED = (
     *(lgamma, _polynomial, digamma, _hurwitz_zeta, polygamma, erfinv, zeta),
     *(erfcx_positive, erfcx, ndtri, bessel_ie, i0e, i1e),

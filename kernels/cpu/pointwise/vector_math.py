@@ -4,8 +4,8 @@
 branches, within 3 units in the last place (tests/kernels/cpu/test_vector_math.py). sin, cos and tan
 hold for arguments up to FAR; the code that calls them takes libm's beyond.
 
-What one core takes for one of 1e6 elements, in ns, and the greatest error found, in units in the
-last place (AMD EPYC, Zen 4, AVX-512; NumPy 2.4 and PyTorch 2.13 beside it in the same run):
+Times of one core for one of 1e6 elements, in ns, and the greatest error found, in units in the last
+place (AMD EPYC, Zen 4, AVX-512; NumPy 2.4 and PyTorch 2.13 in the same run):
 
             float32  NumPy  PyTorch  error    float64  NumPy  PyTorch  error
     exp      0.28    0.47    0.82    0.95      0.69    0.80    1.60    0.95
@@ -199,7 +199,7 @@ def _log1p(dtype: str, log: Function) -> Function:
     @_inline
     def log1p(x: Any) -> Any:
         u = one + x
-        # What rounding took from 1 + x, given back to first order.
+        # Restore to first order the rounding error of 1 + x.
         y = log(u) + (x - (u - one)) / u
         y = select(u == zero, -infinity, y)
         return select((x == zero) | (x == infinity), x, y)
@@ -219,7 +219,7 @@ def _error_function(dtype: str, exp: Function) -> Function:
 
         @_inline
         def far(t: Any) -> Any:
-            # A quotient, beside which other numbers are reckoned, takes half as long as exp.
+            # A quotient overlaps with other arithmetic, and takes half as long as exp.
             root = tail(t)
             fourth = root * root * (root * root)
             return one - one / (fourth * fourth)

@@ -31,7 +31,7 @@ def repeat(x: Array, out: Array) -> bool:
     if end == len(shape):
         while begin < end and not strides[begin]:
             begin += 1
-    # What is left of axes, those from begin to end, is to lie in C order. It begins where x does.
+    # The remaining axes, from begin to end, must be in C order. The data begins where x does.
     count, step = 1, int(dtype.itemsize)
     for axis in range(end - 1, begin - 1, -1):
         n = shape[axis]

@@ -106,7 +106,7 @@ def cummin(x: Array, out: Array, indices: Array, axis: int) -> None:
 _MANY: Final = 1 << 14
 
 
-# Who calls a loop once has it compiled for such arrays.
+# The compilers below call a loop once, which compiles it for such arrays.
 def _compile_extremes(dtype: Any) -> None:
     one = np.zeros((1, 1), dtype)
     long_scans.extremes(one, one.copy(), np.zeros((1, 1), np.int64), 0, largest=True)

@@ -77,8 +77,8 @@ def topk(x: Array, out: Array, indices: Array, axis: int, k: int, largest: bool)
 
 @silent
 def nth(x: Array, places: Array, out: Array, indices: Array, axis: int) -> None:
-    """Write what of x stands at places along axis when it is in order into out, and where it came
-    from into indices; all of these have one place along axis.
+    """Write the elements at places of the sorted x along axis into out, and their original places
+    into indices; places, out and indices have one place along axis.
     """
     if not out.size:
         return

@@ -1,6 +1,6 @@
 """Sums along axes whose rounding error does not grow with the number of terms.
 
-NumPy adds pairwise along what lies together in memory. Along other axes it adds one row after the
+NumPy adds pairwise along the innermost axis in memory. Along other axes it adds one row after the
 other: 5 million float32 in each of two columns were off by 2e-5, their variance by 4e-3, and by a
 factor of 5000 about a mean of 1000. Here such an axis is folded first: its n elements are seen as
 64 parts of n / 64, which are added up, and so on until 64 are left.
@@ -40,7 +40,7 @@ def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
         [axis for axis in range(x.ndim) if shape[axis] != 1], key=lambda axis: abs(strides[axis])
     )
     together = 0
-    # Of an array that repeats along an axis, NumPy's order follows from the result's strides.
+    # For an array that repeats along an axis, NumPy's order follows from the result's strides.
     repeats = any(strides[axis] == 0 for axis in order) and any(a not in axes for a in order)
     for place, axis in enumerate(order):
         inner = order[place - 1]
@@ -94,8 +94,8 @@ def add_up_products(x: Array, y: Array) -> Array:
 
 @silent
 def _add_up_few(x: Array, axes: tuple[int, ...], *, keepdims: bool, out: Array | None) -> Any:
-    """Return the sums of few numbers, over some axes, from a copy in which terms lie side by side:
-    NumPy adds these pairwise, and with the copy that takes no longer than to add them in turn.
+    """Return the sums of few numbers over some axes, from a copy in which the terms are adjacent:
+    NumPy adds these pairwise, and the copy takes no more time than that saves.
     """
     if x.ndim == 2:
         rows = x if axes[0] else x.T

@@ -1,4 +1,4 @@
-"""What is done along a row, or along one row of each of several streams, as LLVM's code.
+"""LLVM code for the work along a row, or along one row of each of several streams.
 
 The steps of row_steps come in groups: loops over the row, in vectors, and what is done with the
 numbers of a row. See row_code for which rows there are.
@@ -119,7 +119,8 @@ class RowCode:
         self._of_rows = {
             name: _cgutils.alloca_once(builder, ir.ArrayType(WIDE, BLOCK)) for name in made
         }
-        # Of the row that is taken: where its operands are, its place in the block, what is at hand.
+        # For the current row: where its operands are, its place in the block, the numbers in
+        # registers.
         self.places: dict[str, Any] = {}
         # Whether its band has rows before it.
         self.joins: Any = None
@@ -147,7 +148,7 @@ class RowCode:
                             self.build_again(group)
                         else:
                             self.take(group)
-                # Of what was read before, some may be new.
+                # Some of the numbers read before may have changed.
                 self._numbers = dict(self._of_all)
             elif isinstance(step, Let):
                 value = self._number(step.text)
@@ -258,7 +259,7 @@ def _build_loop(loops: Sequence[_Loop]) -> None:
             end = build.add(begin, block)
             end = build.select(build.icmp_signed("<", end, whole), end, whole)
             _build_turns(loops, begin, end, turn)
-            # What is less than a block is folded together with the rest.
+            # Less than a block is folded together with the rest.
             with build.if_then(build.icmp_signed("==", build.sub(end, begin), block)):
                 for loop in loops:
                     loop.fold()
@@ -296,7 +297,7 @@ def _build_rest(loops: Sequence[_Loop], begin: Any) -> None:
 
 
 class _Loop:
-    """What is done along a row in one loop, which _build_loop builds, for all of its steps."""
+    """The work along a row in one loop, which _build_loop builds, for all of its steps."""
 
     def __init__(self, code: RowCode, steps: list[Step], many: Numbers | None = None) -> None:
         self.code, self.steps = code, steps
@@ -389,7 +390,7 @@ class _Loop:
         return self.builder.select(self.builder.icmp_signed(">", a, b), a, b)
 
     def fold(self) -> None:
-        """Add the accumulators of sums to their totals, and begin anew."""
+        """Add the accumulators of sums to their totals, and clear them."""
         build = self.builder
         for name, wide in self.wides.items():
             a, b, c, d = (build.load(cell) for cell in self.sums[name])
@@ -411,7 +412,7 @@ class _Loop:
         return {"sum": self.builder.fadd, "top": self.many.greater, "nan": self._larger}
 
     def _joined_lanes(self, step: Reduce) -> Any:
-        """Return what a step's accumulators reduce to, halves upon halves."""
+        """Return the reduction of a step's accumulators, joined half by half."""
         build, join = self.builder, self._joins()[step.how]
         if step.name in self.wides:
             value = build.load(self.wides[step.name])

@@ -32,7 +32,9 @@ def as_written(builder: Any, start: Any, stop: Any, step: Any) -> Iterator[Any]:
 
 
 def _never_unrolled(module: Any) -> Any:
-    """Return what tells LLVM so of a loop: a node that names itself, of each loop its own."""
+    """Return the metadata that keeps LLVM from unrolling a loop: a node that names itself, one per
+    loop.
+    """
     never = module.add_metadata(["llvm.loop.unroll.disable"])
     made = ir.MDValue(module, [], name=str(len(module.metadata)))
     made.operands = made, never

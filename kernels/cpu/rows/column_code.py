@@ -15,20 +15,20 @@ from .row_steps import Columns
 _BAND: Final = 32
 # Bytes of columns that are added up at a time, which stay in the nearest cache.
 _BLOCK_BYTES: Final = 4096
-# Note [Parts of the rows]
-# The machine fetches ahead of what is read from its beginning to its end, not of what is left for
-# another row. So rows are taken in parts that lie far from each other, four of one operand, two of
-# two, and a turn adds a row of each part, pair by pair: memory is read in four streams. 1000 x 1000
-# float32 take 43.5 us, where four rows that lie together took 47, and 10,000 x 1000, from memory,
-# 1.6 ms for 2.4, row by row 2.1; two streams take 54 us, eight 52. Vectors of half a line, of which
-# none lies across two, take 48: less is asked for at once. But of what is near, where only that
-# counts, 100 x 1000, they take 3.57 us for 3.75 (one core of an AMD EPYC, Zen 4).
+# Note [Parts of the rows] The machine prefetches a stream from its beginning to its end, but not
+# what is left for another row. So rows are taken in parts that lie far from each other, four for
+# one operand, two for two, and an iteration adds a row of each part, pair by pair: memory is read
+# in four streams. 1000 x 1000 float32 take 43.5 us, where four adjacent rows took 47, and 10,000 x
+# 1000, from memory, 1.6 ms for 2.4, row by row 2.1; two streams take 54 us, eight 52. Vectors of
+# half a line, none of which crosses lines, take 48, as fewer bytes are requested at once. But for
+# data in the nearest cache, as 100 x 1000, they take 3.57 us for 3.75 (one core of an AMD EPYC, Zen
+# 4).
 _STREAMS: Final = 4
 
 
 class ColumnCode:
-    """The loops of a kernel over columns: a block of them at a time, whose sums stay at hand, down
-    the rows.
+    """The loops of a kernel over columns: a block of them at a time, whose sums stay in the cache,
+    down the rows.
     """
 
     def __init__(
@@ -42,7 +42,8 @@ class ColumnCode:
         self.columns = _BLOCK_BYTES // self.size
         self.many = Numbers(builder, element, BYTES // (2 if kernel.in_halves else 1) // self.size)
         self.wide = Numbers(builder, WIDE, self.many.lanes)
-        # Of each result, for a block's columns: what a band adds up, and what all before it did.
+        # The sums of each result, for a block's columns: those of a band, and those of all bands
+        # before.
         vectors = self.columns // self.many.lanes
         self.sums = {
             name: [
@@ -57,7 +58,7 @@ class ColumnCode:
         block, band = ir.Constant(I64, self.columns), ir.Constant(I64, _BAND)
         each = build.udiv(rows, ir.Constant(I64, self.parts))
         parts = [build.mul(each, ir.Constant(I64, i)) for i in range(self.parts + 1)]
-        # Of one band there is nothing in float64 before the results.
+        # With one band nothing is in float64 before the results.
         several = build.icmp_signed(">", each, band)
         with as_written(build, zero, self.n, block) as begin:
             end = self._least(build.add(begin, block), self.n)
@@ -92,8 +93,8 @@ class ColumnCode:
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def _vectors(self, begin: Any, end: Any, take: Callable[..., None], vectors: int = 1) -> None:
-        """Build take(place, at, mask) for each vector of the columns from begin to end, which
-        stands at a place of theirs in the block's sums; so many of them a turn.
+        """Build take(place, at, mask) for each vector of the columns from begin to end, several
+        vectors an iteration; `at` is the vector's place in the block's sums.
         """
         build, lanes = self.builder, self.many.lanes
         count = build.sub(end, begin)
@@ -164,7 +165,7 @@ class ColumnCode:
         return self.many.splat(self.builder.load(pointer))
 
     def _fold(self, place: Any, at: Any, mask: Any) -> None:
-        """Build the addition of a band's sums to those before it, and begin anew."""
+        """Build the addition of a band's sums to those before it, and clear them."""
         for name in self.sums:
             cell, total = self._places(name, at)
             self.builder.store(self._sum(cell, total), total)

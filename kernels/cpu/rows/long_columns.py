@@ -1,7 +1,7 @@
 """Sums of many numbers over the first axes, or middle ones; see long_rows for the last ones.
 
 NumPy adds float32 row by row into a row of results; the loop adds bands of rows in float32, a few
-rows at a time, and bands in float64. Of few columns products with ones are faster.
+rows at a time, and bands in float64. For few columns products with ones are faster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..silence import silent
 from ..small.call_facts import LIMIT, Array, CallFacts, Run, adder_along, number
 from .long_rows import result_by
 
-# Of fewer columns a strip would be mostly empty.
+# With fewer columns a strip would be mostly empty.
 _FEWEST: Final = 64
 # Very long columns, so few that a product is mostly its call, are left to NumPy, which folds them.
 _MOST, _SOME = 1 << 14, 12

@@ -1,8 +1,8 @@
 """Reductions, softmax, norms and losses of many numbers along rows, by compiled loops.
 
 NumPy passes over memory once for each step of a kernel; a loop of row_steps reads each row once,
-and finds it in cache thereafter. What is not in C order, not float32 or float64, or reduced along
-other axes than the last ones is left to the ordinary kernels.
+and finds it in cache thereafter. The ordinary kernels serve inputs that are not in C order, not
+float32 or float64, or reduced along other axes than the last ones.
 
 As with the kernels for small arrays CallFacts alone decide what runs. Numba is loaded when a loop
 is first run.
@@ -28,7 +28,7 @@ from .row_steps import PAIRED
 Array = np.ndarray[Any, Any]
 Launch = Callable[..., None]
 
-# So many numbers of one row are added up by themselves, whoever else adds up others meanwhile.
+# So many numbers of one row are added up as one part, whichever thread adds up the others.
 _PART: Final = 1 << 15
 # So many rows are added up in turn, by one thread: so many terms a float32 adds at most.
 _BAND: Final = 32
@@ -43,7 +43,7 @@ _AT_A_TIME: Final = 8
 # A Zen 5 asks for them ahead instead (see row_code), and was not measured in streams.
 _FAR_BYTES: Final = 1 << (62 if read_cpu().family == 26 else 24)
 _MANY_ROWS: Final = 64
-# Of fewer bytes rows are read two at a time, if there are some.
+# Below so many bytes rows are read two at a time, if there are some.
 _NEAR_BYTES: Final = 1 << 24
 _SOME_ROWS: Final = 16
 _OF_SHORT_ROWS: Final = {"sum_of_rows": "sum", "top": "top", "bottom": "bottom"}
@@ -65,7 +65,7 @@ def loop_of(name: str, dtype: Any) -> Launch:
     return run
 
 
-# What a thread has compiled while NumPy served: see background.py.
+# Loops that a thread compiled while NumPy served: see background.py.
 _compiled_later: dict[tuple[str, str], Launch] = {}
 
 
@@ -126,7 +126,8 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
                 numpy_rows.run(name, operands, rows, n, a)
                 return operands[1]
             found, words = loop.prepare(rows, n, a, 0.0, checks=True)  # type: ignore[attr-defined]
-            # Those of each thread that comes here meanwhile, and run last, as it is looked at.
+            # Several threads may get here at once, and the words of each must live. `run` is set
+            # last, as it is tested above.
             kept.append(words)
             job = words.ctypes.data
             run = found
@@ -164,7 +165,7 @@ def _is_layer_norm(facts: CallFacts) -> bool:
 
 
 def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[Array]:
-    """Return what run makes of parts of x, gapless, in arrays of dtypes."""
+    """Return the results of run over parts of x, gapless, in arrays of dtypes."""
     parts, rest = divmod(x.size, _PART)
     x = x.reshape(-1)
     outs = [np.empty(parts + (rest > 0), dtype) for dtype in dtypes]
@@ -175,14 +176,14 @@ def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[
 
 
 def _apart(facts: CallFacts, name: str) -> str:
-    """Return the name of the loop that reads what much there is in streams, by that of its own."""
+    """Return the name of the loop that reads large inputs in streams, by the plain loop's name."""
     size_bytes = math.prod(facts.shapes[0] or ()) * int(facts.dtype.itemsize)
     return f"{name}_apart" if size_bytes >= _FAR_BYTES else name
 
 
 def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> str:
-    """Return the name of the loop that reads two rows at a time, by that of its own, if that pays:
-    where rows are near, or even where they are far.
+    """Return the name of the loop that reads two rows at a time, given the plain loop's name, if
+    that pays: where rows are near, or with `far` also where they are far.
     """
     row_bytes = n * int(dtype.itemsize)
     size_bytes = rows * row_bytes
@@ -341,12 +342,12 @@ def var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the gradient of the variance, from g and x."""
     found = _reduced(facts)
     left = 0.0 if found is None else found[1] - facts.numbers[1]
-    # What is divided by nothing follows the ordinary way.
+    # A division by nothing takes the ordinary path.
     return reduction_gradient(facts, "var_gradient", 2.0 / left) if left > 0 else None
 
 
 def mapped(facts: CallFacts, name: str) -> Run | None:
-    """Return what the loop `name` makes of rows along the last axis, of the same shape."""
+    """Return a function that runs the loop `name` on rows along the last axis; the shape stays."""
     rows = _rows(facts)
     if rows is not None and facts.contiguous[0]:
         return result_by(name, facts.shape, facts.dtype, *rows)
@@ -415,9 +416,10 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     (rows, n), dtype = facts.shape, facts.dtype
     one, empty = np.ones(n, dtype), maker_of((rows, n), dtype)
     alone = loop_of(_paired("layer_norm_gradient", rows, n, dtype), dtype)
-    # Of short rows, which are not read two at a time, one pass for all gradients is less: with the
-    # forward one 1e6 float32 in rows of 64 take 776 us, 839 in a pass more; of 160 both take 620,
-    # and of 250 one pass more where both wait for memory (one core of an AMD EPYC, Zen 4).
+    # Short rows are not read two at a time, so one pass for all gradients is faster: with the
+    # forward one 1e6 float32 in rows of 64 take 776 us, 839 in a pass more; rows of 160 take 620 in
+    # both ways, and with rows of 250 a second pass is faster, where both wait for memory (one core
+    # of an AMD EPYC, Zen 4).
     in_one_pass = n * dtype.itemsize <= _SHORT_BYTES
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 

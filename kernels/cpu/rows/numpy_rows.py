@@ -1,7 +1,7 @@
-"""Kernels along rows by NumPy: what row_steps says, as it serves while a loop is being compiled.
+"""Kernels along rows by NumPy: the steps of row_steps, while a loop is being compiled.
 
-Rows go through the steps in blocks. What a number of the row has a part in is computed in float64
-and rounded once, so that results differ from the compiled loop's in their last bits.
+Rows go through the steps in blocks. Results that depend on a number of the row are computed in
+float64 and rounded once, so they differ from the compiled loop's in their last bits.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Rows:
                 self.values[name] = part.astype(_WIDE)
 
     def value(self, text: str) -> Array:
-        """Return what a text is of each element, or of each row."""
+        """Return the value of a text for each element, or for each row."""
         if text in self.values:
             return self.values[text]
         names, function = _function_of(text, tuple(self.values))
@@ -174,7 +174,7 @@ class _Rows:
         return np.where(is_outside, 0, at)
 
     def _take_where(self, asked: Array, steps: Sequence[Step]) -> None:
-        """Take steps, which make numbers anew, for rows that ask for it."""
+        """Take steps, which recompute numbers, for the rows selected by `asked`."""
         if asked.any():
             before = dict(self.values)
             self.take(steps)

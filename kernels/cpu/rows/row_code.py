@@ -30,23 +30,22 @@ from .row_numbers import I64, WIDE
 from .row_steps import Columns, Log, Row, Short
 from .short_row_code import ShortRowCode
 
-# So many bytes ahead memory is asked for by a row's first loop, where its share of rows is so large
-# that it comes from memory, on machines that gain by it, told by the family of AMD's. Rows of 1000
-# float32, 1e7 in all, are added up at 63 GB/s on one core of a Zen 5, at 48 without. A Zen 4 adds
-# up as fast without, and finds the greatest of each row at 34 GB/s, at 30 if it asks. What is in
-# the cache of all cores arrives later for being asked for: 1e6 at 61 GB/s, 78 without (Zen 4).
+# A row's first loop prefetches so many bytes ahead, where its share of rows is so large that it
+# comes from memory, on machines that gain by it, by the family of AMD's. Rows of 1000 float32, 1e7
+# in all, are added up at 63 GB/s on one core of a Zen 5, at 48 without. A Zen 4 adds up as fast
+# without, and finds the greatest of each row at 34 GB/s, at 30 with prefetching. Data in the shared
+# cache arrives later when it is prefetched: 1e6 at 61 GB/s, 78 without (Zen 4).
 _AHEAD: Final = {26: 12288}.get(read_cpu().family, 0)
 _FAR: Final = 1 << 24
 # Elements a thread: what pays for entering the pool (3 us) where each is read once.
 _SHARE: Final = 65536
 _ALL: Final = 1 << 62
-# Note [Blocks of rows]
-# A short row is soon read; then its numbers wait for each other: exp for the greatest, the total
-# for exp, the shares for the total. So rows are taken through each loop in blocks of up to 16, and
-# their numbers are kept meanwhile: one row is read while another's wait. What a block's rows are in
-# all operands fits into the nearest cache: softmax's gradient of 1000 x 1000, with three of them,
-# takes 155 us by 2 rows and 210 by 4 (one core of an AMD EPYC, Zen 4). A long row is a block of its
-# own.
+# Note [Blocks of rows] A short row is read quickly; then its numbers wait for each other: exp for
+# the greatest, the total for exp, the shares for the total. So rows are taken through each loop in
+# blocks of up to 16, and their numbers are kept meanwhile: one row is read while another's wait. A
+# block's rows of all operands fit into the nearest cache: softmax's gradient of 1000 x 1000, with
+# three of them, takes 155 us by 2 rows and 210 by 4 (one core of an AMD EPYC, Zen 4). A long row is
+# a block alone.
 _NEAREST_BYTES: Final = 1 << 15
 
 

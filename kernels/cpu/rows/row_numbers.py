@@ -67,7 +67,7 @@ class Numbers:
         return ir.Constant(self.integer, [value] * self.lanes if self.lanes else value)
 
     def call(self, name: str, *args: Any) -> Any:
-        """Return what one of LLVM's intrinsics makes of numbers."""
+        """Build a call of one of LLVM's intrinsics."""
         kind = ir.FunctionType(self.type, [self.type] * len(args))
         module, bits = self.builder.module, 32 if self.is_32 else 64
         if self.lanes:  # llvmlite names no intrinsics of vectors
@@ -97,7 +97,7 @@ class Numbers:
 
     @property
     def infinite_bits(self) -> Any:
-        """Return what the bits of NaN, without its sign, are above."""
+        """Return the bits of infinity, which those of NaN, without the sign, exceed."""
         bits = 0x7F800000 if self.is_32 else 0x7FF0000000000000
         return ir.Constant(I32 if self.is_32 else I64, bits)
 
@@ -212,7 +212,7 @@ class Numbers:
         return build.select(build.fcmp_ordered(">", x, constant(0.0)), y, none)
 
     def _of_table(self, table: Sequence[float], places: Any) -> Any:
-        """Return what stands in a table of as many numbers as lanes, where the last bits tell."""
+        """Build a look-up in a table with as many numbers as lanes, by the last bits of places."""
         name = f"llvm.x86.avx512.permvar.{'s' if self.is_32 else 'd'}f.512"
         kind = ir.FunctionType(self.type, [self.type, self.integer])
         module = self.builder.module
@@ -247,7 +247,7 @@ class Numbers:
         return build.icmp_signed("<", ir.Constant(kind, list(range(self.lanes))), spread)
 
     def load(self, address: Any, mask: Any = None) -> Any:
-        """Return what lies at address, zeros where mask does not hold; reads nothing there."""
+        """Build a load from address, with zeros where mask is false; nothing is read there."""
         pointer = self.builder.inttoptr(address, self.type.as_pointer())
         if mask is None:
             return self.builder.load(pointer, align=1)
@@ -284,7 +284,7 @@ _COMPARED: Final = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
-    """Return what a primitive makes of args."""
+    """Build a primitive on args."""
     build = on.builder
     arithmetic = {"add": build.fadd, "sub": build.fsub, "mul": build.fmul, "div": build.fdiv}
     if name in arithmetic:
@@ -326,7 +326,7 @@ def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence
 
 
 def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
-    """Return what join makes of all lanes of a vector, halves upon halves."""
+    """Build the join of all lanes of a vector, half by half."""
     n = value.type.count
     while n > 1:
         n //= 2

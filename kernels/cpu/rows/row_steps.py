@@ -1,10 +1,10 @@
-"""What a kernel along rows does, in the scalar language: reductions, maps, and numbers of a row.
+"""Descriptions of kernels along rows in the scalar language: reductions, maps, row numbers.
 
-A `Row` names what it works on and its steps. Steps are taken in turn; those that follow each other
-and need no number that one of them makes share one loop over the row, in which a row that was just
-mapped is at hand. So softmax is: reduce to the top; map to exp(x - top) and reduce that to its
-total; map to the share of the total. A number of a row is computed in float64, what is mapped in
-the row's dtype.
+A `Row` names its operands and its steps. Steps are taken in order; adjacent steps that need no
+number of each other share one loop over the row, in which a row that was just mapped is in the
+cache. So softmax is: reduce to the top; map to exp(x - top) and reduce that to its total; map to
+the share of the total. A number of a row is computed in float64, mapped elements in the row's
+dtype.
 
 No step assumes NaN or inf away, and the order of additions follows from the length of the row
 alone. Nothing here knows of Numba or of the CPU.
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-# How an operand lies: as x does, as one row for all, one number a row (also in float64), or one
+# How an operand is stored: as x is, as one row for all, one number a row (also in float64), or one
 # place in each row; as one row for a band of rows; one number a column; or one integer for all,
-# which becomes a place that a row does not have (see Note [Indices that change] in bounds.py).
-# The table of an exact kernel holds integers that it needs, see exact_row_code.py. Of `b` rows that
-# take turns ("turns"), row i sees the one at i % b; what is added to such rows ("turn_sums") is the
-# sum of the rows that see the same one. Row i sees the number at i % b of "turn_numbers", and that
-# at i // a of "group_numbers". All four are of exact kernels alone.
+# which becomes a place that a row does not have (see Note [Indices that change] in bounds.py). The
+# table of an exact kernel holds integers that it needs, see exact_row_code.py. With `b` rows that
+# take turns ("turns"), row i sees the one at i % b; the output of such rows ("turn_sums") is the
+# sum over the rows that see the same one. Row i sees the number at i % b of "turn_numbers", and
+# that at i // a of "group_numbers". Only exact kernels have these four.
 Kind = Literal[
     "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table", "sum",
     "turns", "turn_sums", "turn_numbers", "group_numbers",
@@ -93,7 +93,7 @@ class Log(NamedTuple):
 
 class Scan(NamedTuple):
     """The running sums of an operand go to another one: added in float64, each rounded once, from
-    the first number on or from the last. Of exact kernels alone.
+    the first number on or from the last. Only in exact kernels.
     """
 
     to: str
@@ -103,7 +103,7 @@ class Scan(NamedTuple):
 
 class Total(NamedTuple):
     """A number of the row is added to those of the rows before, in float64; the sum times `a` goes
-    to an operand of kind "sum". Of exact kernels alone, which one thread runs.
+    to an operand of kind "sum". Only in exact kernels, which one thread runs.
     """
 
     to: str
@@ -111,8 +111,8 @@ class Total(NamedTuple):
 
 
 class If(NamedTuple):
-    """Steps of a row of which text holds; they may make numbers anew. Sums of theirs are made in
-    float64, in a loop that is slower, for few rows are expected to ask.
+    """Steps of the rows for which text holds; they may recompute numbers. Their sums are made in
+    float64, in a slower loop, since few rows are expected to need it.
 
     apart   whether the numbers before it are computed for several rows at once; a branch in their
             loop keeps LLVM from that
@@ -124,7 +124,7 @@ class If(NamedTuple):
 
 
 class Put(NamedTuple):
-    """A number of the row takes the place of what stands there; as Pick, the first one where the
+    """A number of the row replaces the element at a place; as with Pick, the first one where the
     row does not have that place.
     """
 
@@ -138,8 +138,8 @@ Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put | Total |
 
 class Row(NamedTuple):
     """A kernel: its operands in order, and its steps. Texts may also name `n`, the row's length,
-    and `a` and `b`, two numbers that a call brings. Of one with bands these are the number of rows
-    and how many make a band, and the rows that it is called for are bands.
+    and `a` and `b`, two numbers that a call passes. In a kernel with bands these are the number of
+    rows and how many make a band, and the rows of a call are bands.
     """
 
     operands: tuple[tuple[str, Kind], ...]
@@ -217,9 +217,9 @@ _ABOUT = (
     Let("off", "rest / n"),
     Let("spread", "squares - rest * off"),
 )
-# In one pass about what the first numbers are, unless that is a deviation off or more, when squares
-# lose what makes the difference, or too far off for float32's squares: then once more, in float64.
-# About numbers of the row itself that is exact, too: n numbers of which 16 are no more than a
+# In one pass around the mean of the first numbers, unless that is a deviation or more away, when
+# squares lose the digits of the difference, or too far away for float32's squares: then again, in
+# float64. Around numbers of the row that is exact too: n numbers of which 16 are at most a
 # deviation off have a mean that is at most sqrt(n / 16) of them off.
 _SPREAD = (
     First("centre", "x"),
@@ -262,7 +262,7 @@ _LOSS = (
 _IS_BEST = "logical_or(x == best, logical_and(isnan(x), isnan(best)))"
 _SHARES = (Map("out", "exp(x - top)"), Reduce("total", "sum", "out"))
 
-# Of layer norm's gradients.
+# Parts of layer norm's gradients.
 _OF_NORMAL = "g x mean:numbers deviation:numbers"
 _BANDS = "by_weight:bands by_bias:bands"
 _NORMAL_SCALE = Let("scale", "T(1) / deviation")
@@ -489,9 +489,10 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Put("out", "target", "slope"),
     ),
 }  # fmt: skip
-# Of many rows: of so much that they come from memory; and of less, in two streams: one row is added
-# up while the other's sums are joined. Of 1e5 and 1e6 in rows of 1000 the greatest are found in 3.9
-# and 43.7 us, 4.15 and 46 in one stream (one core of an AMD EPYC, Zen 4).
+# For inputs that come from memory, APART reads several rows at once; PAIRED, for smaller ones,
+# reads two streams: one row is added up while the other's sums are joined. The greatest of 1e5 and
+# 1e6 in rows of 1000 are found in 3.9 and 43.7 us, 4.15 and 46 in one stream (one core of an AMD
+# EPYC, Zen 4).
 APART = ("sum", "squares", "sum_of_rows", "norm_of_rows", "top", "bottom")
 PAIRED = ("sum_of_rows", "norm_of_rows", "top", "bottom", "layer_norm", "layer_norm_gradient")
 KERNELS |= {f"{name}_apart": KERNELS[name]._replace(streams=4) for name in APART}  # type: ignore[call-arg]

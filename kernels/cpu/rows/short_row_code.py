@@ -21,9 +21,9 @@ _cgutils: Any = cgutils  # untyped
 _ROWS: Final = 8
 # Four of them come from the first half of all rows and four from the second, in turns: memory is
 # read in two streams, each from its beginning to its end (see Note [Streams] in row_code.py), while
-# two rows add up at a time. Of 1e6 float32 in rows of 100 the sums take 43 us in place of 47.5, of
-# 1e5 3.8 in place of 4.5. Two rows that lie together take 46, and 50 in place of 45 where rows are
-# of 128; in four streams, or in vectors of a line, they take 47 (AMD EPYC, Zen 4).
+# two rows add up at a time. The sums of 1e6 float32 in rows of 100 take 43 us in place of 47.5, of
+# 1e5 3.8 in place of 4.5. Two adjacent rows take 46, and 50 in place of 45 where rows are of 128;
+# in four streams, or in vectors of a line, they take 47 (AMD EPYC, Zen 4).
 _EACH: Final = _ROWS // 2
 Join = Callable[[Any, Any], Any]
 
@@ -42,10 +42,10 @@ class ShortRowCode:
         self.few = Numbers(builder, element, _ROWS)
         self.wide = Numbers(builder, WIDE, _ROWS)
         self.is_sum = kernel.how == "sum"
-        # Of an extreme, and of the bits in which a NaN shows.
+        # The start of an extreme, and of the bits in which a NaN shows.
         starts = [self.few.constant(0.0 if self.is_sum else -math.inf), self.few.whole(0)]
         self.starts = starts[: 1 if self.is_sum else 2]
-        # Of each row, of each vector of a turn, which is a line at most.
+        # The cells of each row, for each vector of an iteration, which is a line at most.
         self.vectors = min(kernel.vectors, BYTES // (_ROWS * self.size))
         self.cells = [
             [
@@ -59,7 +59,7 @@ class ShortRowCode:
         """Build the loop over so many rows."""
         build, lanes = self.builder, self.vectors * _ROWS
         zero, one, two = (ir.Constant(I64, i) for i in range(3))
-        # What is left of a row is one element at least.
+        # The rest of a row is one element at least.
         whole = build.and_(build.sub(self.n, one), ir.Constant(I64, -lanes))
         left = build.sub(self.n, whole)
         masks = [
@@ -67,13 +67,13 @@ class ShortRowCode:
             for vector in range(self.vectors)
         ]
         length = build.mul(self.n, ir.Constant(I64, self.size))
-        # Of an odd number the row in the middle is made twice.
+        # With an odd number of rows the one in the middle is computed twice.
         half = build.sdiv(build.add(count, one), two)
         halves = [first, build.sub(build.add(first, count), half)]
         last = build.sub(half, one)
         with as_written(build, zero, half, ir.Constant(I64, _EACH)) as begin:
             for place in range(_EACH):
-                # Of the last rows there may be fewer: the last one is read again.
+                # The last iteration may have fewer rows: the last row is read again.
                 i = build.add(begin, ir.Constant(I64, place))
                 i = build.select(build.icmp_signed("<", i, last), i, last)
                 rows = [build.add(self.x, build.mul(build.add(at, i), length)) for at in halves]
@@ -83,7 +83,7 @@ class ShortRowCode:
     def _read(
         self, rows: list[Any], cells: Sequence[Any], whole: Any, masks: Sequence[Any]
     ) -> None:
-        """Build the loop over rows that begin at these addresses, each with cells of its own."""
+        """Build the loop over rows that begin at these addresses, each with separate cells."""
         build, zero = self.builder, ir.Constant(I64, 0)
         for of_row in cells:
             for some in of_row:

@@ -1,6 +1,6 @@
 """Batch norm of a matrix of few numbers, a channel a column, by the exact kernels along rows.
 
-A row is a sample. What is added up over the samples is added in turn, which suits few of them.
+A row is a sample. Sums over samples are added in turn, which suits few of them.
 """
 
 from __future__ import annotations

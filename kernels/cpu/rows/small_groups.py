@@ -23,8 +23,8 @@ Array = np.ndarray[Any, Any]
 # added up in turn.
 MOST: Final = 1 << 16
 MOST_SAMPLES: Final = 256
-# Channels of at least so many places are rows, each with its weight and bias: rows of these that
-# are as long as a sample take longer (group norm of 2 x 4 x 1250: 7.6 us in place of 10.4, Zen 3).
+# Channels of at least so many places are rows, each with its weight and bias: rows as long as a
+# sample take longer (group norm of 2 x 4 x 1250: 7.6 us in place of 10.4, Zen 3).
 _OWN_ROW: Final = 16
 
 

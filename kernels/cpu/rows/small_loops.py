@@ -1,7 +1,7 @@
 """The exact kernels along rows as functions: by NumPy at first, by compiled loops once these pay.
 
 A program that calls few of them never loads the compiler, and none waits for it: after some calls a
-thread loads what the cache has, and after more it compiles what it has not. See Note [The same
+thread loads the cached loops, and after more calls it compiles the missing ones. See Note [The same
 bits].
 """
 

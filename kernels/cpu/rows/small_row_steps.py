@@ -416,7 +416,7 @@ SMALL: Final[dict[str, Row]] = {
         Add("squares", "square(x - total * a)"),
         Add("rest", "x - total * a"),
     ),
-    # Of one row, with b for eps. The rest is what the rounding of the mean left over.
+    # For one row, with b for eps. `rest` corrects for the rounding of the mean.
     "small_column_numbers": _exact(
         "total squares rest weight bias mean variance scale shift",
         Map("mean", "total * a + rest * a"),

@@ -75,7 +75,7 @@ def triangle(x: Array, out: Array, diagonal: int, upper: bool) -> None:
 
 @silent
 def place_diagonal(x: Array, out: Array, offset: int, dim1: int, dim2: int) -> None:
-    """Write x, whose last axis is the diagonal of dim1 and dim2, into out, and zeros beside it."""
+    """Write x, whose last axis is the diagonal of dim1 and dim2, into out, and zeros elsewhere."""
     out.fill(0)
     np.moveaxis(out, (dim1, dim2), (-2, -1))[
         ..., np.arange(x.shape[-1]) + max(-offset, 0), np.arange(x.shape[-1]) + max(offset, 0)

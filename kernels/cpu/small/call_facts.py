@@ -30,16 +30,16 @@ Run = Callable[..., Any]
 # ones; beyond this np.add.reduce's pairwise order is more exact.
 LIMIT: Final = 4096
 TERMS: Final = 1024
-# A product of a matrix with ones adds in turn, or in a few sums: of a thousand numbers that are
-# alike the sum is 2e-6 of itself off in a row, 1e-5 in one of few columns. Of so many 3e-7, 6e-7.
+# A product of a matrix with ones adds in turn, or in a few sums: for a thousand equal numbers the
+# sum is off by 2e-6 of itself in a row, 1e-5 in one of few columns. With these sizes by 3e-7, 6e-7.
 _ROW: Final = 128
 _COLUMN: Final = 64
 _FLOATING: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class CallFacts(NamedTuple):
-    """What is known of a call: of each input (None where it is not given), of the results, and the
-    numbers that the kernel takes. `view_shape` is the shape under which the results are seen.
+    """The facts of a call: of each input (None for a missing one), of the results, and the numbers
+    that the kernel takes. `view_shape` is the shape under which the results are seen.
     """
 
     shapes: tuple[Shape | None, ...]
@@ -139,11 +139,11 @@ def adder_of_columns(n: int, columns: int, dtype: Any) -> Run:
 
 @lru_cache(maxsize=256)
 def adder_along(before: int, n: int, after: int, dtype: Any) -> Run:
-    """Return the function that adds up the n in the middle of an array (before, n, after), which it
-    is given in C order under any shape: by products of 64 with ones, which are added up so again.
+    """Return the function that adds up the n in the middle of an array (before, n, after), in C
+    order under any shape: by products of 64 with ones, whose results are added up in the same way.
 
     Note    2 to 12 times as fast as NumPy, which adds `after` at a time: 18 x 466 x 33 float32 take
-            35 us in place of 158, 2 x 510 x 3 take 9 in place of 17 (AMD EPYC, Zen 4). Of fewer
+            35 us in place of 158, 2 x 510 x 3 take 9 in place of 17 (AMD EPYC, Zen 4). With fewer
             than 128 in `after` no product is large enough for BLAS to share it among threads
     """
     up = adder_along(before, n // _COLUMN, after, dtype) if n > _COLUMN else None

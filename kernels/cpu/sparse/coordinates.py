@@ -14,7 +14,7 @@ from ..silence import silent
 
 Array = np.ndarray[Any, Any]
 _loops = Loops("sparse.coordinate_loops")
-# Numbers that NumPy makes at a time of those that are added up.
+# Numbers that NumPy makes at a time in a sum.
 _PIECE: Final = 1 << 18
 
 
@@ -39,7 +39,7 @@ def _refuse(index: int, length: int, axis: int) -> None:
 
 def _require_inside(row: Array, length: int, axis: int) -> None:
     """Raise IndexError if a gapless row has an index that the axis, of a length, does not have."""
-    # What is negative is the largest without a sign.
+    # A negative number is the largest one when read without a sign.
     if row.size and int(np.maximum.reduce(row.view(np.uint64))) >= length:
         low, high = ends(row)
         _refuse(low if low < 0 else high, length, axis)

@@ -70,7 +70,7 @@ normal(Stored* out, Task task) {
         // One is added so that u lies in (0, 1], where the logarithm is finite.
         const double radius = ::sqrt(-2.0 * ::log((u + 1.0) * scale));
         const long long at = number * EACH + 2 * pair;
-        // Of half turns: sin and cos of radians keep an array for huge angles, in memory.
+        // In half turns: sin and cos of radians keep an array for huge angles, in memory.
         double sine, cosine;
         ::sincospi(2.0 * scale * v, &sine, &cosine);
         if constexpr (LONG) {

@@ -78,13 +78,13 @@ def plan_draw(
 
 
 def start_of(seed: Any, first: int) -> tuple[int, int, int]:
-    """Return what a task is told of where a draw begins: first, seed, place."""
+    """Return the fields of a task for the start of a draw: first, seed, place."""
     place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)
     return _signed(first), _signed(known), place
 
 
 def _signed(number: int) -> int:
-    """Return what has a number's lowest 64 bits, as int64."""
+    """Return a number's lowest 64 bits as int64."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

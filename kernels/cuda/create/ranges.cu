@@ -20,7 +20,7 @@ whole(Stored* out, Task task) {
 extern "C" __global__ void __launch_bounds__(THREADS)
 real(Stored* out, double start, double step, Task task) {
     const long long i = (long long)(blockIdx.x) * THREADS + threadIdx.x;
-    // The product is rounded by itself, as NumPy does it: no compiler joins a fma with a sum.
+    // The product is rounded separately, as NumPy does it: no compiler joins a fma with a sum.
     if (i < task.size) out[i] = cast<Stored>(start + fma(double(i), step, 0.0));
 }
 
@@ -32,11 +32,12 @@ evenly(Stored* out, Wide start, Wide end, Wide step, Task task) {
     const bool is_first = i < task.size / 2;
     const long long behind = is_first ? i : task.size - 1 - i;
     const Wide count = cast<Wide>(cast<Held>(Wide(behind)));
-    // A fma with 0 is rounded by itself; of no steps the product is exact, and has a sign.
+    // A fma with 0 is rounded separately; with no steps the product is exact, and keeps its sign.
     const Wide along = behind ? Wide(fma(count, step, Wide(0))) : step * Wide(0);
     const Wide moved = cast<Wide>(cast<Held>(along));
     const Held found = cast<Held>(is_first ? start + moved : end - moved);
-    // Of what is negative C makes no unsigned integer; of an integer it does, as NumPy.
+    // C converts no negative float to an unsigned integer; through a signed integer it does, as
+    // NumPy.
     if constexpr (IS_WHOLE) out[i] = cast<Stored>((long long)(cast<double>(found)));
     else out[i] = cast<Stored>(found);
 }

@@ -33,7 +33,7 @@ def log_gamma(concentration: Any, out: Any, seed: Any, first: int) -> None:
 
 
 def poisson(rate: Any, out: Any, seed: Any, first: int) -> None:
-    """Write into out how many events of a rate occur; NaN for what is no rate."""
+    """Write into out how many events of a rate occur; NaN for an invalid rate."""
     launch(plan_tried("poisson", (rate,), out, seed, first))
 
 

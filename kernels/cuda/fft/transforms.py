@@ -1,7 +1,7 @@
 """Discrete Fourier transforms of CUDA arrays: cuFFT through CuPy, which keeps its plans.
 
-What a plan works in belongs to it, and a thread's plans are the same on all its streams. So where a
-thread comes to another stream of a device, that waits for the one before.
+A plan owns its work area, and a thread's plans are the same on all its streams. So when a thread
+changes streams on a device, the new stream waits for the old one.
 """
 
 from __future__ import annotations

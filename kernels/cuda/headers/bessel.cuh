@@ -23,7 +23,7 @@ __device__ __noinline__ double bessel_near(double order, double x, bool second) 
 __device__ __noinline__ double bessel_between(double order, double x, bool second) {
     double above = 0, here = 1e-200, whole = 0, even = 0, odd = 0, one = 0;
     for (double k = 2 * ::floor(0.5 * x) + 50; k > 0; k -= 2) {
-        // here is of order k, which is even, and beside it one of an odd order is made.
+        // `here` is of order k, which is even; the next value is of an odd order.
         const double half = 0.5 * k, sign = ::fmod(half, 2.0) == 0 ? 1 : -1;
         whole += 2 * here;
         even += sign * here / half;

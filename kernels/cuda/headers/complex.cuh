@@ -1,7 +1,7 @@
-// Complex numbers: two real ones side by side, as NumPy, cuBLAS and cuSOLVER hold them. Comes before
-// memory.cuh. Products, quotients and reciprocals are NumPy's formulas, so that inf and NaN
-// come out in the parts in which they do on the CPU. Real numbers and bool convert both ways where
-// it is asked for; of a complex one the real part stays, and bool says whether it is not 0.
+// Complex numbers: two adjacent real ones, as NumPy, cuBLAS and cuSOLVER store them. Comes before
+// memory.cuh. Products, quotients and reciprocals are NumPy's formulas, so that inf and NaN appear
+// in the same parts as on the CPU. Real numbers and bool convert both ways explicitly; a complex
+// number converts to its real part, and to bool by whether it is not 0.
 
 template <typename R> struct alignas(2 * sizeof(R)) Complex {
     R re, im;

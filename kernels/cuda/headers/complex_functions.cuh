@@ -19,7 +19,7 @@ __device__ __noinline__ Z exp(Z z) {
     if (z.im == 0) return Z(::exp(z.re), z.im);
     if (isinf(z.re) && !isfinite(z.im))
         return z.re < 0 ? Z(0, ::copysign(0.0, z.im)) : Z(z.re, nan());
-    // What overflows alone may be finite beside a small sine.
+    // The exponential may overflow where its product with a small sine is finite.
     const bool is_large = z.re > 700 && z.re < 1500;
     const double size = ::exp(is_large ? z.re / 2 : z.re), more = is_large ? size : 1;
     return Z(size * ::cos(z.im) * more, size * ::sin(z.im) * more);
@@ -28,7 +28,7 @@ __device__ __noinline__ Z exp(Z z) {
 __device__ __noinline__ Z log(Z z) {
     const double x = ::fabs(z.re), y = ::fabs(z.im), large = x > y ? x : y, small = x > y ? y : x;
     const double angle = ::atan2(z.im, z.re);
-    // Near a size of 1 the logarithm is told from what is missing.
+    // Near a size of 1 the logarithm is computed from the distance to 1.
     if (large > 0.5 && large < 2 && small < 2)
         return Z(0.5 * ::log1p((large - 1) * (large + 1) + small * small), angle);
     if (large > 1e300 && isfinite(large)) return Z(::log(::hypot(x / 4, y / 4)) + 2 * LOG_2, angle);

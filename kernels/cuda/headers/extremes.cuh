@@ -8,7 +8,7 @@ typedef Found Part;
 typedef Found State;
 
 template <typename T> __device__ T nothing() { return {Real(0), -1}; }
-// Of what stands before and behind: the later of equals, and nothing reaches NaN but NaN.
+// Joins the results before and behind: the later of equals wins, and only NaN replaces NaN.
 __device__ inline Found joined(Found before, Found behind) {
     if (behind.place < 0) return before;
     const bool reaches =

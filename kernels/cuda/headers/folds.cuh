@@ -1,9 +1,9 @@
-// What a reduction makes of its elements. A fold has a State, the State of nothing, how one takes
-// element i in, how two are joined, and what is written in the end. How the elements of one thread
-// come into a State is its Lane: four States at a time, so that four loads are under way; for
-// rounding they are better, too. reductions.py puts before this text: memory.cuh and the typedefs of In
-// (stored), Value (an element alone), Real (its functions), Sum (added) and Total (what Sum stands
-// for). Integers are added without a sign, for there they may wrap around.
+// The folds of reductions. A fold has a State, the State of nothing, functions that take in element
+// i, that join two States, and that compute the result. A Lane collects the elements of one thread:
+// in four States, so that four loads are under way; it also lowers rounding errors. reductions.py
+// puts before this text: memory.cuh and the typedefs of In (stored), Value (one element), Real (its
+// functions), Sum (added) and Total (which Sum represents). Integers are added as unsigned, where
+// they may wrap around.
 
 template <typename Fold> struct Four {
     typename Fold::State part[4];
@@ -84,7 +84,7 @@ struct Found {
     Value value;
     long long place;  // -1 of nothing
 };
-// The first of those that are equal; NaN is farther than all others.
+// The first of equal elements; NaN exceeds all others.
 template <bool largest> struct Placing {
     typedef Found State;
     typedef Four<Placing> Lane;

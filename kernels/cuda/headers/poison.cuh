@@ -1,5 +1,5 @@
-// What stands for an element at a place that an axis does not have. The text that includes it says
-// before it whether Stored IS_WHOLE.
+// The value in place of an element that an axis does not have. The text that includes this header
+// defines IS_WHOLE for Stored before it.
 
 // NaN, or the integer that is farthest out; true of bool.
 template <typename T> __device__ T poison() {

@@ -130,7 +130,7 @@ BINARY bitwise_left_shift(T a, T by) {
     return by < T(0) || by >= T(8 * sizeof(T)) ? T(0) : T(WRAPPED(T, a) << by);
 }
 BINARY bitwise_right_shift(T a, T by) {
-    // What is shifted out altogether leaves the sign.
+    // A shift by all bits leaves the sign.
     return by < T(0) || by >= T(8 * sizeof(T)) ? T(a < T(0) ? -1 : 0) : T(a >> by);
 }
 

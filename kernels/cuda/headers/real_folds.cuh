@@ -1,4 +1,4 @@
-// What reductions of floating numbers alone make of their elements. Comes after folds.cuh.
+// The folds of reductions of floating numbers alone. Comes after folds.cuh.
 
 struct Spread {
     long long count;

@@ -45,8 +45,8 @@ __device__ __noinline__ double digamma_of(double x) {
     return total + ::log(x) - 0.5 / x - tail;
 }
 
-// (-1)^(n+1) n! zeta(n + 1, x). Below 0 the sum over all integers is told from the fraction of x,
-// and what stands on the other side of x is taken off, so that no loop is as long as x.
+// (-1)^(n+1) n! zeta(n + 1, x). Below 0 the sum over all integers follows from the fraction of x,
+// and the terms on the other side of x are subtracted, so that no loop is as long as x.
 __device__ __noinline__ double polygamma_of(double n, double x) {
     if (n == 0) return digamma_of(x);
     const double fraction = x - ::floor(x);

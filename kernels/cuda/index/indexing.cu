@@ -14,7 +14,8 @@ struct Task {
     long long shape[DIMS], step_x[DIMS], step_index[DIMS], step_out[DIMS];
 };
 
-// A thread makes one element of out. What the axis has not is NaN, or an integer far out.
+// A thread makes one element of out. Places that the axis does not have give NaN, or an integer far
+// out.
 extern "C" __global__ void __launch_bounds__(THREADS)
 gather(const Stored* x, const Place* index, Stored* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -28,7 +29,7 @@ gather(const Stored* x, const Place* index, Stored* out, Task task) {
 }
 
 // Writes for each element of index the number of the element of out, in C order, that it names; -1
-// for what the axis has not. step_x are those numbers' steps.
+// for a place that the axis does not have. step_x are the steps of these numbers.
 extern "C" __global__ void __launch_bounds__(THREADS)
 number(const Place* index, long long* numbers, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -40,8 +41,9 @@ number(const Place* index, long long* numbers, Task task) {
     numbers[number] = inside ? rest + place * task.step : -1;
 }
 
-// Takes the next axis of several in: `numbers` of places in C order over the axes so far, -1 for what
-// an axis has not. step_index and shape are those of the places, axis says whether it is the first.
+// Adds the next of several axes: `numbers` are places in C order over the axes so far, -1 for a
+// place that an axis does not have. step_index and shape are those of the places, axis says whether
+// it is the first.
 extern "C" __global__ void __launch_bounds__(THREADS)
 locate(const Place* index, long long* numbers, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -87,8 +89,9 @@ put(const Stored* src, const long long* sorted, const long long* order, Stored* 
     *task.at(place, column, out) = *task.given(order[k], column, src);
 }
 
-// Adds to out what of src is for each place, times by: a thread what lies in one chunk. What goes on
-// in the next chunk, with what out has, is written into tails; what began before, into heads.
+// Adds to out the elements of src for each place, times by: each thread those in one chunk. A sum
+// that continues in the next chunk, with out's old value, is written into tails; one that began
+// before, into heads.
 extern "C" __global__ void __launch_bounds__(THREADS)
 add(const Stored* src, const long long* sorted, const long long* order, Real by, Stored* out,
     Real* tails, Real* heads, Runs task) {

@@ -1,10 +1,10 @@
 """Reading and writing at places that tensors name, on CUDA arrays.
 
-Where several values go to one place, additions happen in the order in which the values lie, and of
-plain writes the last one stays: the same result on each run. Places are sorted for that, unless the
-user waived it by use_deterministic_algorithms(False): then atomics add, where a dtype has them, and
-any of several writes stays. What an axis has not raises nothing
-here: reading it gives NaN, or the integer that is farthest out, and writing there is passed over.
+Where several values go to one place, additions happen in the order of the values in memory, and the
+last of plain writes stays: the same result on each run. Places are sorted for that, unless the user
+waived it by use_deterministic_algorithms(False): then atomics add, where a dtype has them, and any
+of several writes stays. A place that an axis does not have raises nothing here: reading it gives
+NaN, or the integer that is farthest out, and a write there is skipped.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -160,9 +160,9 @@ def plan_written(
 
 
 def plan_sorted_elements(index: Any, out: Any, axis: int) -> tuple[list[Launch], Scratch, Scratch]:
-    """Return the launches that find which element of out, in C order, each of an index along axis
-    names, and where there will be these numbers in order, -1 for what the axis has not, and where
-    each stood.
+    """Return the launches that number the elements of out, in C order, which index names along
+    axis; and the arrays of these numbers in order, -1 for a place that the axis does not have, and
+    of their places in index.
     """
     named = Scratch((index.size,), _NUMBER)
     numbered = plan_numbers(index, named, out, axis)
@@ -392,7 +392,7 @@ def _launch(
     return [Launch(source, name, (-(-over.size // THREADS), 1), (*arrays, task))]
 
 
-# What atomics add: half types in float32, complex numbers by their parts.
+# The dtypes that atomics add: half types in float32, complex numbers by their parts.
 _WORDS: Final = (
     "float32",
     "float64",

@@ -1,10 +1,10 @@
-// What meets at a place reduced. scattering.py puts before this text: memory.cuh, primitives.cuh,
-// typedefs of Stored (in memory), Real (computed) and Index (counts elements), how many axes DIMS,
-// how many entries one thread takes, CHUNK, and what is MET: SUM, MEAN, PROD, AMAX or AMIN.
-//
-// Entries come sorted by their place, and what is for one is met in the order in which it lies, as
-// the CPU's kernel does: a thread for what of one place lies in one chunk, so that many for one
-// place do not wait for one thread. So results repeat, and each entry is read once.
+// Reduction of elements that share a place. scattering.py puts before this text: memory.cuh,
+// primitives.cuh, typedefs of Stored (in memory), Real (computed) and Index (counts elements), the
+// number of axes DIMS, the entries of one thread, CHUNK, and the reduction MET: SUM, MEAN, PROD,
+// AMAX or AMIN.
+// Entries are sorted by their place, and those of one place are reduced in their order in memory,
+// as the CPU's kernel does: a thread takes those of one place in one chunk, so that a place with
+// many does not wait for one thread. So results repeat, and each entry is read once.
 
 constexpr int THREADS = 256;
 
@@ -35,9 +35,9 @@ __device__ void give(Real value, long long entries, Stored* out, const Task& tas
     *out = cast<Stored>(value);
 }
 
-// sorted: the numbers of places, rising; order: which entry each of them belongs to, equals in their
-// order. What of a place goes on in the next chunk is written into tails, what began before into
-// heads.
+// sorted: the numbers of places, rising; order: which entry each of them belongs to, equals in
+// their order. The result of a place that continues in the next chunk is written into tails, of one
+// that began before into heads.
 extern "C" __global__ void __launch_bounds__(THREADS)
 meet(const Stored* src, const long long* sorted, const long long* order, Stored* out, Real* tails,
      Real* heads, Task task) {

@@ -1,4 +1,4 @@
-"""What meets at a place reduced, on CUDA arrays: in the order in which it lies."""
+"""Reduction of elements that share an index, on CUDA arrays: in the order in memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .indexing import CHUNK, plan_sorted_elements
 
 @only_launches
 def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
-    """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
-    mean, prod, amax or amin, with what stood there if include_self.
+    """Write x into out and reduce the elements of src at each index along axis there, by sum, mean,
+    prod, amax or amin; with include_self the old value takes part.
 
-    Half types are computed in float32, and the mean of integers is rounded down. Places that axis
-    has not are passed over.
+    Half types are computed in float32, and the mean of integers is rounded down. Places that the
+    axis does not have are skipped.
     """
     cast(x, out)
     if not out.size or not index.size:
@@ -53,7 +53,7 @@ def plan_reduce(
 
 
 def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return what elements of a dtype are reduced in."""
+    """Return the dtype in which elements of a dtype are reduced."""
     return np.dtype(np.uint8) if dtype == np.bool_ else WIDE.get(dtype, dtype)
 
 

@@ -28,7 +28,7 @@ def sorted_places(x: Any, rows: Any, out: Any, right: bool) -> None:
     """Write into out where each of x goes in the ordered rows, before or (right) behind its equals.
 
     x and out: (..., m), rows: (..., n), or (n,) for all of x; in C order, x and rows of one dtype.
-    Who meets NaN goes behind it.
+    NaN sorts behind all numbers.
     """
     launch(plan_places(x, rows, out, right=right))
 

@@ -1,14 +1,13 @@
-// The first few words of each row, in order; equals as they stand. radix.py puts radix.cuh before
-// this text.
-//
-// A block has a row. From the highest digit down it counts those words that agree with the last one
-// that is wanted as far as that is known; so it knows one digit more of it. Then it takes what is
-// before that word, and of its equals the first, and orders them in shared memory. Bound by
-// memory: a row is read once for each digit and once more, from the cache if it is there.
+// The first few words of each row, in order; equals in their order in memory. radix.py puts
+// radix.cuh before this text.
+// A block has a row. From the highest digit down it counts the words that agree with the known
+// digits of the last wanted word; each count gives one digit more of it. Then it takes the words
+// before that one, and the first of its equals, and sorts them in shared memory. Bound by memory: a
+// row is read once for each digit and once again, from the cache if it is there.
 
 struct Wanted {
     Word last, known;       // the last word that is wanted, in those bits that are known
-    long long of_the_last;  // how many of those that agree with it are wanted
+    long long of_the_last;  // how many words that agree with it are wanted
 };
 
 // One digit more of the last word that is wanted.

@@ -30,12 +30,12 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
         if not x.size:
             info.fill(0)
             return
-        # The library sees the conjugate matrix, whose factor is, turned, the one that is asked for.
+        # The library sees the conjugate matrix, whose transposed factor is the result.
         stack = _stack(x)
         status = _made((len(stack),), _INT32)
         solvers.potrf(stack, status, lower=upper)
         factor = cupy.triu(stack) if upper else cupy.tril(stack)
-        # Nowhere is it said what is told of a pivot that is NaN.
+        # `info` for a pivot that is NaN is documented nowhere.
         is_wrong = ~(cupy.diagonal(factor, axis1=-2, axis2=-1).real > 0)
         first = (is_wrong.argmax(-1) + 1) * is_wrong.any(-1)
         status = cupy.where(status == 0, first, status)
@@ -291,7 +291,8 @@ def _of_pairs(values: Any, right: Any) -> Any:
     import cupy
 
     before, behind = (_made(right.shape, right.dtype) for _ in range(2))
-    # What is left out is not chosen: no pair begins with the last one, or ends with the first.
+    # The places that are not written are never chosen: no pair begins with the last value, or ends
+    # with the first.
     before[:, 1:], behind[:, :-1] = right[:, :-1], right[:, 1:]
     height = values.view(right.dtype)[:, 1::2, None]  # imaginary parts
     real = cupy.where(height < 0, before, right)
@@ -325,7 +326,7 @@ def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> Non
                 square[...] = cupy.broadcast_to(one, square.shape)
             info.fill(0)
             return
-        # The library takes no fewer rows than columns: of what is wide it sees the turned matrix.
+        # The library takes no fewer rows than columns: it sees a wide matrix transposed.
         is_tall = x.shape[-2] >= x.shape[-1]
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if is_tall else x)
         count, columns, rows = stack.shape
@@ -391,7 +392,7 @@ def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
         _give(cupy.triu(stack.swapaxes(-1, -2)[:, : upper.shape[-2]]), upper)
         if mode == "r":
             return
-        # Columns of "complete" that are no reflection's are the library's to fill.
+        # Columns of "complete" without a reflection are filled by the library.
         columns = out.shape[-1]
         vectors = _made((len(stack), columns, stack.shape[2]), x.dtype)
         known = min(columns, stack.shape[1])

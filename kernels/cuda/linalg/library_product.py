@@ -1,8 +1,8 @@
 """Products of matrices by cuBLASLt, on CUDA arrays: with a bias or a factor in the same kernel.
 
-CuPy does not wrap that library, which comes with cuBLAS, so it is called by ctypes. What it would
-run for some layouts, if it can at all, it is asked once. CuPy's own calls of cuBLAS refuse streams
-that are being captured, and round products of half types to those; these do neither.
+CuPy does not wrap that library, which comes with cuBLAS, so it is called by ctypes. Its algorithm
+for some layouts, if it has one, is queried once. CuPy's own calls of cuBLAS refuse streams that are
+being captured, and round products of half types to those; these do neither.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _kind_of(dtype: np.dtype[Any]) -> int | None:
 
 
 class _Matrix(NamedTuple):
-    """A matrix as the library is told of it, to whom memory goes down columns.
+    """A matrix in the library's terms: columns are contiguous.
 
     Units   `lead` from one column to the next, in elements
     """
@@ -228,9 +228,9 @@ class _Matrix(NamedTuple):
 class _Plan:
     """One product of layouts: descriptor, layouts of A, B and D, and the algorithm.
 
-    What the library made for it stays: a plan is kept as long as the process, nearly always.
+    The library's objects stay: a plan lives as long as the process, nearly always.
 
-    Thread  the lock is held from telling the descriptor where the bias is until that was read
+    Thread  the lock is held from the descriptor's update with the bias until its use
     """
 
     def __init__(self, description: Any, layouts: Sequence[Any], found: _Found, kind: Any) -> None:
@@ -279,7 +279,7 @@ def _number(kind: Any, value: float) -> Any:
 
 
 def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int, *, tf32: bool) -> _Plan | None:
-    """Return what to run for arrays of such layouts; None if the library has nothing."""
+    """Return the plan for arrays of such layouts; None if the library does not support them."""
     kind, out_kind = _kind_of(x.dtype), _kind_of(out.dtype)
     if kind is None or out_kind is None or not (out.size and x.size):
         return None
@@ -314,9 +314,10 @@ def _is_packed(bias: Any) -> bool:
 def _layouts(
     x: Any, y: Any, out: Any, kinds: tuple[int, int]
 ) -> tuple[tuple[_Matrix, _Matrix], list[Any]] | None:
-    """Return how A and B lie, and what the library is told of A, B and D; None if it cannot be.
+    """Return the layouts of A and B, and the library's descriptions of A, B and D; None if it has
+    none.
 
-    Down columns the product is that of y's transpose and x's, and a bias goes down each column.
+    In column order the product is that of y's transpose and x's, and a bias goes down each column.
     """
     a, b = _matrix(y), _matrix(x)
     if a is None or b is None or not out.flags.c_contiguous:
@@ -346,7 +347,7 @@ def transposed(x: Any) -> Any:
 
 
 def _ask(description: Any, layouts: Sequence[Any], alignment: int) -> _Found | None:
-    """Return what the library's heuristic would run; None if that is nothing."""
+    """Return the algorithm that the library's heuristic chooses; None if there is none."""
 
     preference = _made(_lt("MatmulPreferenceCreate"))
     for what, value in (
@@ -394,7 +395,7 @@ def _tell(tell: Callable[..., int], made: Any, what: int, value: Any) -> None:
 
 
 def _matrix(x: Any) -> _Matrix | None:
-    """Return what the library is told of the transpose of matrices; None if they are of neither
+    """Return the library's description of the transpose of matrices; None if they are in neither
     order.
     """
     columns, rows = x.shape[-2:]
@@ -446,7 +447,7 @@ def _library() -> Any:
 
 
 def forget() -> None:
-    """Ask for library and plans anew: another CuPy is there."""
+    """Forget library and plans: another CuPy is there."""
     _library.cache_clear()
     _handle_of.cache_clear()
     _plans.clear()

@@ -1,12 +1,12 @@
 """Calls of cuSOLVER and cuBLAS for stacks of matrices: factors, triangles, spectra.
 
-Both read memory down columns. A stack is (count, columns, rows) in C order: what is a row of it
-here is a column there, so `rows` and `columns` are the library's words. Results come in the place
-of what was given; pivots count from 1, and `info`, int32, is 0 or what LAPACK's is.
+Both read memory in column order. A stack is (count, columns, rows) in C order: its rows are the
+library's columns, so `rows` and `columns` are the library's terms. Results overwrite the inputs;
+pivots count from 1, and `info`, int32, is 0 or LAPACK's.
 
-Everything is queued on the current stream of the current device, and nobody waits: that a matrix
-is singular is told on the GPU. Where a library has a call for many matrices, and CuPy found it
-faster, that is made.
+Everything is queued on the current stream of the current device, without waiting: singular matrices
+are detected on the GPU. Where a library has a call for many matrices, and CuPy found it faster,
+that call is used.
 """
 
 from __future__ import annotations
@@ -141,13 +141,13 @@ def has_geev() -> bool:
 
 
 def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> None:
-    """Write the eigenvalues of any matrices, over which is written, into values, and the vectors,
-    as columns, into right if they are asked for. Of real matrices the complex values come in pairs,
-    a positive imaginary part first, and vectors of a pair are real and imaginary part of its first.
+    """Write the eigenvalues of any matrices, which are overwritten, into values, and with `vectors`
+    the vectors, as columns, into right. For real matrices the complex values come in pairs, a
+    positive imaginary part first, and vectors of a pair are real and imaginary part of its first.
 
     Shape   (count, n, n), (count, n), (count, n, n)
-    Note    the library works on the host as well: whether it may still do so when the call has
-            returned is said nowhere, so the memory that it is given there stays
+    Note    the library works on the host as well: no documentation says whether it may still do so
+            when the call has returned, so the memory that it is given there stays
     """
     from cupy_backends.cuda.libs import cusolver
 
@@ -156,7 +156,7 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
     how = _NO_VECTORS, _VECTORS if vectors else _NO_VECTORS, n, kind
 
     def where(matrix: int, found: int, columns: int) -> tuple[int, ...]:
-        # Those on the left are not asked for.
+        # Left eigenvectors are not computed.
         return matrix, n, of_values, found, kind, columns, n, kind, columns, n, kind
 
     places = list(zip(*map(_starts, (stack, values, right)), strict=True))
@@ -295,8 +295,8 @@ def _room(size: int, dtype: Any) -> Any:
 
 
 class _Parameters:
-    """What a method is told beside matrices, such as Jacobi's tolerance and sweeps, as the library
-    has it.
+    """Parameters of a method other than matrices, such as Jacobi's tolerance and sweeps, as the
+    library stores them.
     """
 
     def __init__(self, kind: str) -> None:

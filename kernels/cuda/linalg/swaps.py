@@ -1,4 +1,4 @@
-"""Permutations out of the swaps that an LU factorisation tells of, on CUDA arrays."""
+"""Permutations from the row swaps of an LU factorisation, on CUDA arrays."""
 
 from __future__ import annotations
 

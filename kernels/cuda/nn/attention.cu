@@ -10,14 +10,15 @@
 
 struct Task {
     long long rows, keys, lanes;
-    // Of a head: all queries, those of the block, and the first of these; heads a sample has.
+    // Numbers of a head: all queries, those of the block, and the first of these; heads of a
+    // sample.
     long long queries, height, first, heads;
     long long causal, masked, depth;
     // Whether slopes are wanted as Real as well.
     long long learns;
-    // Of dropout: see Thinner.
+    // For dropout: see Thinner.
     long long all, below, scale;
-    // Of samples, heads, rows and columns.
+    // Strides of samples, heads, rows and columns.
     long long mask[4];
 };
 
@@ -108,7 +109,7 @@ slopes(const Real* scores, Real* towards, Stored* made, Stored* made_slopes, con
     const long long start = place.row * task.keys;
     g += place.row * task.depth;
     result += query.at * task.depth;
-    // What the slopes of a row have in common.
+    // The term that the slopes of a row share.
     Real even = 0;
     if (place.length)
         for (long long c = place.lane; c < task.depth; c += place.lanes)

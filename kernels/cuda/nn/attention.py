@@ -1,11 +1,11 @@
 """Scaled dot product attention and its gradient, on CUDA arrays.
 
-What fits the tiles of attention_tiles.py is one launch, and its gradient, unless a mask learns, are
-two. The rest goes a block of queries at a time: products are cuBLAS's, of all heads at once; what
-lies between them is one launch over the rows of scores. A block's scores fit the second-level cache
-of a GPU, so that they hardly reach memory, and no matrix of all queries by all keys is made. Of
-half types scores are float32, for those of float16 may lie above 65504, and so are products that
-are added to each other.
+Inputs that fit the tiles of attention_tiles.py need one launch, and the gradient, unless it
+includes a mask's, two. Others go a block of queries at a time: products are cuBLAS's, of all heads
+at once, with one launch over the rows of scores between them. A block's scores fit the second-level
+cache of a GPU, so that they hardly reach memory, and no matrix of all queries by all keys is made.
+For half types scores are float32, because those of float16 may exceed 65504, and so are products
+that are added to each other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Block(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What all blocks of a call have in common; see the shapes of attention."""
+    """The part that all blocks of a call share; see the shapes of attention."""
 
     query: Any
     key: Any
@@ -102,13 +102,13 @@ class _Task(NamedTuple):
 
     @property
     def of_products(self) -> float:
-        """What products with queries are multiplied by: of half types factor, for queries times it
-        would be rounded.
+        """Return the factor of products with queries: for half types `factor`, because queries
+        times it would be rounded.
         """
         return self.factor if self.query.dtype in WIDE else 1.0
 
     def numbers(self, scores: Any, block: _Block) -> tuple[Any, int]:
-        """Return what kernels over the rows of a block are told, and how many are a grid."""
+        """Return the arguments of kernels over the rows of a block, and the size of a grid."""
         _, heads, queries, _ = self.query.shape
         keys = scores.shape[3]
         rows, lanes = scores.size // keys, shared(keys).lanes
@@ -129,7 +129,7 @@ class _Task(NamedTuple):
 
 
 def _drops(keys: int, dropout: float) -> tuple[int, int, int]:
-    """Return what kernels are told of dropout."""
+    """Return the dropout arguments of kernels."""
     below, scale = philox.drops_below(dropout)
     return keys, below, int(np.float64(scale).view(np.int64))
 
@@ -149,13 +149,13 @@ def attention(
     dropout: float,
 ) -> None:
     """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
-    the sums of exp(score) beside it, in float32 where the others are of a half type.
+    the sums of exp(score) into log_sum, in float32 where the others are of a half type.
 
     query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
-    of bool or to be added; seed: (1,), int64, of what is dropped, None for nothing;
-    out: (n, h, l, v); log_sum: (n, h, l); kept: for weights, which are not kept here: a GPU makes
-    them anew in about the time in which it reads them. A head of key serves h / k heads of query. A
-    query that a mask has see nothing gets zeros, and inf for its logarithm.
+    of bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
+    log_sum: (n, h, l); kept: for weights, which are not kept here: a GPU computes them again in
+    about the time in which it reads them. A head of key serves h / k heads of query. A query for
+    which the mask hides all keys gets zeros, and inf for its logarithm.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -181,7 +181,7 @@ def attention(
 
 @functools.lru_cache(maxsize=256)
 def attending(numbers: Numbers) -> PreparedTable:
-    """Return what attention in tiles launches with these numbers, by the layouts of arrays."""
+    """Return the launches of attention in tiles with these numbers, by the layouts of arrays."""
 
     @only_launches
     def kernel(query: Any, key: Any, value: Any, mask: Any, seed: Any, *into: Any) -> None:
@@ -193,7 +193,7 @@ def attending(numbers: Numbers) -> PreparedTable:
 
 @functools.lru_cache(maxsize=256)
 def going_back(numbers: Numbers) -> PreparedTable:
-    """Return what the gradient in tiles launches with these numbers, by the layouts of arrays."""
+    """Return the launches of the gradient in tiles with these numbers, by the layouts of arrays."""
 
     @only_launches
     def kernel(g: Any, query: Any, key: Any, value: Any, mask: Any, seed: Any, *rest: Any) -> None:
@@ -227,7 +227,7 @@ def plan_weights(
 
 
 def _given(task: _Task, other: Any) -> list[Any]:
-    # What is not there is not read, but something must stand for it.
+    # A missing array is not read, but a pointer must be passed for it.
     return [other if one is None else one for one in (task.mask, task.seed)]
 
 
@@ -250,10 +250,11 @@ def attention_gradient(
     is_causal: bool,
     dropout: float,
 ) -> None:
-    """Write the gradient of attention by query into out, those by key, value and mask beside it.
+    """Write the gradients of attention by query, key, value and mask into out, by_key, by_value and
+    by_mask.
 
-    Shapes as there; g as result, which is in C order; by_mask as mask, or of no elements where it
-    is not wanted.
+    Shapes as in attention; g as result, which is in C order; by_mask as mask, or empty where it is
+    not wanted.
 
     Thread  any; queued on the current stream of out's device
     """

@@ -1,6 +1,6 @@
 // The gradient of attention by keys and values, in one launch: a block of threads keeps a tile of
-// both, goes over the tiles of queries that see them, of all heads that share these keys, and makes
-// weights anew from logarithms of sums. Comes after attention_tiles.cuh.
+// both, goes over the tiles of queries that see them, of all heads that share these keys, and
+// computes weights again from logarithms of sums. Comes after attention_tiles.cuh.
 
 constexpr int HEIGHT = KEYS / GROUPS;  // keys of a thread
 constexpr int SPAN = ROWS / LANES;     // queries of a thread
@@ -38,7 +38,7 @@ by_key(const Real* g, const Real* query, const Real* key, const Real* value, con
                                  task.width);
         const Given slopes_from(g, piece.sample, of_sample, task.g, task.queries, task.depth);
         for (int first = begin; first < task.queries; first += ROWS) {
-            // What the tiles before hold has been read.
+            // All threads have read the tiles before.
             __syncthreads();
             lay<ROWS, SPAN, PACKED>(of_queries, queries_from, first, task.by());
             lay<ROWS, SPAN, PACKED_SLOPES>(of_slopes, slopes_from, first);

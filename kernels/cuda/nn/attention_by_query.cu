@@ -1,6 +1,6 @@
 // The gradient of attention by queries, in one launch: a block of threads keeps a tile of queries
-// and of slopes by their results, goes over the tiles of keys and values that they see, and makes
-// weights anew from logarithms of sums. Comes after attention_tiles.cuh.
+// and of slopes by their results, goes over the tiles of keys and values that they see, and
+// computes weights again from logarithms of sums. Comes after attention_tiles.cuh.
 
 constexpr int HEIGHT = ROWS / GROUPS;  // rows of a thread
 constexpr int SPAN = KEYS / LANES;     // keys of a thread
@@ -67,7 +67,7 @@ by_query(const Real* g, const Real* query, const Real* key, const Real* value, c
     clear(made);
     const int seen = task.seen(top + ROWS - 1);
     for (int first = 0; first < seen; first += KEYS) {
-        // What the tiles before hold has been read.
+        // All threads have read the tiles before.
         __syncthreads();
         lay<KEYS, NEAR, PACKED>(of_keys, keys_from, first);
         lay<KEYS, NEAR, PACKED>(of_values, values_from, first);

@@ -12,7 +12,7 @@ static_assert(ROWS % GROUPS == 0 && SPAN % NEAR == 0, "whole rows and keys");
 typedef Side<1, GROUPS> Queries;
 typedef Side<NEAR, LANES> Keys;
 
-// Of a thread's rows: the largest score so far, the thread's part of the sum of exp(score less
+// For a thread's rows: the largest score so far, the thread's part of the sum of exp(score less
 // that), and whether a mask let it see a key.
 struct Sums {
     Real top[HEIGHT], total[HEIGHT];
@@ -22,7 +22,7 @@ struct Sums {
         for (int r = 0; r < HEIGHT; ++r)
             top[r] = -infinity(), total[r] = Real(0), sees[r] = !MASKED;
     }
-    // What exponents are less: nothing of -inf, where all scores are that: their weights are NaN.
+    // The shift of exponents: 0 where all scores are -inf, whose weights are NaN.
     static __device__ Real shift(Real top) { return top == -infinity() ? Real(0) : top; }
 
     // Puts exp(score) in the place of scores, and returns by what earlier sums of the row shrink.
@@ -99,7 +99,7 @@ attend(const Real* query, const Real* key, const Real* value, const Mask* mask,
     clear(made);
     const int seen = task.seen(top + ROWS - 1);
     for (int first = 0; first < seen; first += KEYS) {
-        // What the tiles before hold has been read.
+        // All threads have read the tiles before.
         __syncthreads();
         lay<KEYS, NEAR, PACKED>(of_keys, keys_from, first);
         lay<KEYS, 0, PACKED>(of_values, values_from, first);

@@ -39,7 +39,7 @@ struct Task {
     int queries, keys, width, depth;      // lengths, and the numbers of a row
     int heads, sharing, tiles, causal;    // heads of a sample, and that share one of key
     long long factor, all, below, scale;  // bits of what queries are multiplied by; see Thinner
-    // Of samples, heads, rows and columns.
+    // Strides of samples, heads, rows and columns.
     long long query[4], key[4], value[4], out[4], mask[4];
 
     __device__ Real by() const { return Real(__longlong_as_double(factor)); }
@@ -48,13 +48,13 @@ struct Task {
     __device__ long long place(int head, int i) const { return (long long)(head) * queries + i; }
 };
 
-// What a gradient is told besides.
+// The further arguments of a gradient.
 struct Slopes : Task {
     long long g[4], result[4], by_key[4], by_value[4];
 };
 
-// Which tile of which head a block has. Of causal attention tiles see more keys the later they are,
-// and are seen by more queries the earlier: what takes longest goes first.
+// The tile and head of a block. In causal attention tiles see more keys the later they are, and are
+// seen by more queries the earlier: the longest work starts first.
 struct Piece {
     int head, sample, of_sample, tile;
     __device__ Piece(const Task& task, int heads_of_sample, bool last_first) {
@@ -204,7 +204,8 @@ __device__ void put(const Matrix<Real>& to, int i, const Some (&made)[PARTS], in
 __device__ inline Real larger(Real a, Real b) { return a > b || a != a ? a : b; }
 __device__ inline Real plus(Real a, Real b) { return a + b; }
 
-// What the threads of a row make of their parts, given to each; the order is that of a fixed tree.
+// Joins the parts of a row's threads, and gives all of them the result; the order is that of a
+// fixed tree.
 template <typename Join> __device__ Real join(Real value, Join joined) {
 #pragma unroll
     for (int by = LANES / 2; by > 0; by /= 2)
@@ -235,7 +236,7 @@ __device__ inline void weigh(Real& score, Real& slope, bool seen, Real bias, Rea
     score = weight * stays;
 }
 
-// What four neighbouring weights of a row are multiplied by.
+// The dropout factors of four neighbouring weights of a row.
 __device__ inline void draw(const long long* seed, long long row, int key, const Task& task,
                             Real (&stays)[NEAR]) {
     if constexpr (DROPS) {

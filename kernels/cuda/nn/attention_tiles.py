@@ -20,10 +20,11 @@ from ..rows import pack_of
 
 class Tiles(NamedTuple):
     """The shape of the tiles of a kernel: threads of a block, and those that share a row; rows of
-    queries and of keys; numbers of a row; blocks that a multiprocessor is to hold at once; steps of
-    a product that are written out one after the other.
+    queries and of keys; numbers of a row; resident blocks of a multiprocessor; unrolled steps of a
+    product.
 
-    Together they take at most 48 KiB, which a kernel may have of shared memory without asking.
+    Together they take at most 48 KiB, the shared memory that a kernel has without opting in to
+    more.
     """
 
     threads: int
@@ -70,7 +71,7 @@ def tiles_for(kinds: _Kinds, query: Any, key: Any, value: Any) -> Tiles | None:
 
 
 class Numbers(NamedTuple):
-    """What kernels are told beside arrays; see `attention`."""
+    """Numbers that kernels take besides arrays; see `attention`."""
 
     factor: float
     is_causal: bool
@@ -136,7 +137,7 @@ def plan_gradient(
 
 
 def _or(other: Any, *arrays: Any) -> list[Any]:
-    # What is not there is not read, but something must stand for it.
+    # A missing array is not read, but a pointer must be passed for it.
     return [other if one is None else one for one in arrays]
 
 
@@ -152,8 +153,8 @@ def _task(
     numbers: Numbers,
     count: int,
 ) -> Struct:
-    """Return what a kernel is told of arrays, of which the first of the others is its out, and of
-    how many tiles a head has.
+    """Return the argument of a kernel for some arrays, where the first of the others is its out,
+    and for the number of tiles of a head.
     """
     query, key, value = given
     _, heads, queries, width = query.shape
@@ -177,7 +178,7 @@ def _steps_of_mask(mask: Any | None) -> list[int]:
 
 
 def _bits(number: float) -> int:
-    """Return the bits of a number of float64, as which a kernel is told it among integers."""
+    """Return the bits of a float64, which a kernel takes among integers."""
     return int(np.float64(number).view(np.int64))
 
 
@@ -215,7 +216,7 @@ def source_of_tiles(
     real = C_TYPES[dtype]
     threads, lanes, rows, keys, width, blocks, steps = tiles
     if mask is not None or drops or not packed:
-        # What goes on besides needs registers, of which fewer blocks leave more to each thread.
+        # Masks and dropout need registers; with fewer blocks each thread has more of them.
         blocks = max(blocks - 1 - drops, 1)
     flags = {"MASKED": mask is not None, "DROPS": drops, "PACKED": packed, "PACKED_SLOPES": slopes}
     told = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())

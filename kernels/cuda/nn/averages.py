@@ -45,8 +45,8 @@ def spread(x: Any, out: Any, window: Window, whole: bool) -> None:
 def plan_averages(
     name: str, x: Any, out: Any, lengths: tuple[int, int], window: Window, whole: bool
 ) -> list[Launch]:
-    """Return the launch of one of the two, of rows of so many elements and so many windows; none if
-    nothing is to be written.
+    """Return the launch of one of the two, for rows of so many elements and so many windows; none
+    if out is empty.
     """
     if not out.size:
         return []

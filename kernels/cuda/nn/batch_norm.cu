@@ -41,7 +41,7 @@ channels(const Stored* x, const Scale* weight, const Shift* bias, Stored* out, R
         const Real away = cast<Real>(AT(x, i)) - centre;
         squares += double(away) * away, rests += away;
     }
-    // What the rounding of the mean left over.
+    // Correct for the rounding of the mean.
     const double rest = total(rests) / task.count;
     const Real spread = Real(total(squares) / task.count - rest * rest);
     const Real inverse = Real(1 / ::sqrt(double(spread) + eps));

@@ -14,11 +14,11 @@ from ..layout import element_strides, walk
 def channels(
     x: Any, weight: Any, bias: Any, out: Any, mean: Any, variance: Any, eps: float
 ) -> None:
-    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, the
-    channels' numbers beside it.
+    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, and the
+    channels' statistics into mean and variance.
 
     x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), the latter
-    two float32 for half types. The variance is that over the count.
+    two float32 for half types. The variance divides by the count.
     """
     if not x.size:
         mean.fill(np.nan)

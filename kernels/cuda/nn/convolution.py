@@ -37,7 +37,7 @@ Sizes = tuple[int, ...]
 
 _SUM: Final = parse("x + y", ("x", "y"))
 _SAME: Final = parse("x", ("x",))
-# Of so many bytes at most are the columns that a product takes at a time.
+# The most bytes of the columns that a product takes at a time.
 _COLUMN_BYTES: Final = 1 << 28
 # Images of so many places are multiplied apart.
 _WIDE: Final = 1 << 10
@@ -114,23 +114,23 @@ def _run(kernel: Callable[..., None], given: tuple[Any, ...], how: tuple[Any, ..
 
 @functools.lru_cache(maxsize=256)
 def _table_of(kernel: Callable[..., None], how: tuple[Any, ...], device: int) -> PreparedTable:
-    # Of one device, as algorithms of products are.
+    # One table per device, as algorithms of products are.
     return PreparedTable(kernel, how)
 
 
 def forget() -> None:
-    """Plan anew: another CuPy is there."""
+    """Forget the plans: another CuPy is there."""
     _table_of.cache_clear()
 
 
-# Note [Columns of all images]
-# A product with the columns of one image is small where the image is: of 16 to 256 places in the
-# late layers of a network. So columns of many images lie side by side, (rows, n * places), and the
-# weight is multiplied by all of them at once. What comes out, (o, n * places), is copied into
-# (n, o, places), where bias is added; y, which the adjoints multiply, is copied the other way. Both
-# are far smaller than columns. by_weight has one sum over places and images, and no other form.
-# Images of many places are large enough each: their products are made apart, as a batch, straight
-# from and into where they lie. A kernel of one place that does not stride needs no columns there.
+# Note [Columns of all images] A product with the columns of one image is small where the image is:
+# 16 to 256 places in the late layers of a network. So the columns of many images are adjacent,
+# (rows, n * places), and the weight is multiplied by all of them at once. The product, (o, n *
+# places), is copied into (n, o, places), where bias is added; y, which the adjoints multiply, is
+# copied the other way. Both are far smaller than columns. by_weight has one sum over places and
+# images, and no other form. Images of many places are large enough each: their products are
+# computed as a batch, directly from and into images. A kernel of one place without a stride needs
+# no columns there.
 
 
 def _forward(x: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:
@@ -193,8 +193,8 @@ def _by_weight(y: Slot, x: Slot, out: Slot, *how: Any) -> None:
 
 
 class _Form(NamedTuple):
-    """What follows from layouts: the weight's shape as a matrix, or as one of each group, places of
-    the grid, and how many images are taken at a time.
+    """Numbers that follow from layouts: the weight's shape as a matrix, or as one per group, places
+    of the grid, and the images per product.
     """
 
     weight: Sizes
@@ -314,7 +314,7 @@ def _shift(bias: Slot | None, images: Slot) -> None:
 
 
 def _by_image(joined: Scratch, images: Slot) -> Scratch:
-    """Return what has the places of all images side by side seen as images are."""
+    """Return a view of the adjacent places of all images that has the axes of images."""
     n, _, *space = images.shape
     steps = [joined.dtype.itemsize]
     for length in reversed((n, *space)):
@@ -367,7 +367,7 @@ def plan_direct(
     inputs, outputs = weight.shape[1], weight.shape[0] // groups
     fields = (out.size, images, groups, inputs, outputs, *three_axes(*sliding))
     task = int64_fields(*fields, arrays[-1] is not None)
-    # What is not there is not read, but something must stand for it.
+    # A missing array is not read, but a pointer must be passed for it.
     given = [arrays[0] if one is None else one for one in arrays]
     threads = out.size * (32 if name == "by_weight" else 1)
     source = source_of_convolution(out.dtype, wide=threads + THREADS >= 2**32)

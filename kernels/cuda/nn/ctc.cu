@@ -10,7 +10,7 @@ struct Task {
     long long samples, time, classes, most, blot, step_t, step_n, step_c, step_g;
 };
 
-// What another stream may write to is loaded once, and checked where it is used.
+// Memory that another stream may write to is loaded once, and the loaded value is checked.
 __device__ long long between(long long value, long long low, long long high) {
     return value < low ? low : value < high ? value : high;
 }

@@ -10,7 +10,8 @@ constexpr int THREADS = 256;
 struct Task {
     long long count, classes, ignored, divides;
     long long step_class, step_weight;
-    // Of x or its gradient without the classes; by_sample: of losses or their gradients.
+    // Shape and steps of x or its gradient without the classes; by_sample: of losses or their
+    // gradients.
     long long shape[DIMS], step_x[DIMS], step_target[DIMS], by_sample[DIMS];
 };
 

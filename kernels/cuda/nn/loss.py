@@ -92,8 +92,8 @@ def plan_nll_gradient(
 def _task(
     x: Any, target: Any, weight: Any, ignored: int, losses: Any, *, divides: bool = False
 ) -> Any:
-    """Return what both kernels are told: of x, or of its gradient, and of the losses of samples, or
-    of their gradients, None where there is one for all.
+    """Return the arguments of both kernels: of x or its gradient, and of the samples' losses or
+    their gradients, None where there is one for all.
     """
     shape, steps = target.shape or (1,), list(element_strides(x))
     classes_at = min(1, x.ndim - 1)

@@ -20,7 +20,7 @@ DType = np.dtype[Any]
 def layer_norm(
     x: Any, weight: Any, bias: Any, out: Any, mean: Any, deviation: Any, eps: float
 ) -> None:
-    """Write (x - mean) / deviation * weight + bias of rows into out, the rows' numbers beside it.
+    """Write (x - mean) / deviation * weight + bias of rows into out, and the rows' statistics.
 
     x and out: (rows, n); weight and bias: (n,) or None; mean and deviation: (rows, 1), in the dtype
     in which x is computed. float32 adds in float64, half types in float32.
@@ -50,7 +50,7 @@ def plan_layer_norm(
 ) -> list[Launch]:
     """Return the launch of layer_norm; none of nothing."""
     given = {"x": x, "weight": weight, "bias": bias, "mean": mean, "scale": deviation}
-    # What is left out is not read.
+    # A missing array is not read.
     arrays = (x, x if weight is None else weight, x if bias is None else bias)
     return _plan("layer_norm", (*arrays, out, mean, deviation, np.float64(eps)), out, given)
 

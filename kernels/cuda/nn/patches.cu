@@ -4,9 +4,9 @@
 //
 // Bound by memory: each number of the columns is read or written once. Neighbouring threads have
 // neighbouring places of the grid, or of the image. A thread of unfold writes some numbers of its
-// place, one for each place of the kernel, so that the divisions which find it are shared by them.
-// What is added back is gathered by the image's number, in the order of the kernel's places: no
-// atomics, so two runs agree to the last bit.
+// place, one for each place of the kernel, which share the divisions that find it. A thread of the
+// adjoint gathers for one number of the image, in the order of the kernel's places: no atomics, so
+// two runs agree to the last bit.
 
 constexpr int THREADS = 256;
 
@@ -14,7 +14,7 @@ struct Task {
     // Threads; how many numbers of a column one of them writes, which divide those of a channel.
     long long size, taps, images, channels;
     long long image[3], kernel[3], grid[3], stride[3], padding[3], dilation[3];
-    // Of the images: image, channel and the three axes; of the columns: image, row, column.
+    // Steps of the images: image, channel and the three axes; of the columns: image, row, column.
     long long step[5], column_step[3];
 };
 

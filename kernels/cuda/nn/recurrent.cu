@@ -1,6 +1,6 @@
-// What a recurrent cell does between two products, and its gradient. recurrent.py puts before this
-// text: memory.cuh, typedefs of Stored (what steps give) and Real (computed), CELL, and BIAS,
-// whether the product has one to come.
+// A recurrent cell between two products, and its gradient. recurrent.py puts before this text:
+// memory.cuh, typedefs of Stored (the steps' dtype) and Real (computed), CELL, and BIAS, whether
+// the product has a bias that is yet to be added.
 //
 // A thread makes one number of the new state from the gates that belong to it; neighbours read
 // neighbours, gate by gate. Bound by memory: each number is read and written once.

@@ -28,10 +28,10 @@ def weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> 
 
 
 def plan_weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> list[Launch]:
-    """Return the launch; none if nothing is to be written.
+    """Return the launch; none if out is empty.
 
-    Note    table and weights lie without gaps; they hold what they hold on the CPU, behind one
-            place of weight 1 for each axis that x has less than three
+    Note    table and weights are gapless, with the values of the CPU's kernel, behind one place of
+            weight 1 for each axis that x has less than three
     """
     if not out.size:
         return []

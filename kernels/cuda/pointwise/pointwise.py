@@ -37,7 +37,7 @@ def pointwise(body: Body, arrays: Sequence[Any], out: Any) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def table_of(body: Body) -> PreparedTable:
-    """Return what a body's kernel launches, by the layouts of arrays and out."""
+    """Return the launches of a body's kernel, by the layouts of arrays and out."""
     return PreparedTable(kernel_of_body(body))
 
 
@@ -204,6 +204,6 @@ def _across(route: Walk, pack: int) -> tuple[int, int, tuple[int, int], Any] | N
     return side, pack, (blocks, min(count, _MOST_OF_Y)), extent
 
 
-# Of both sides of what goes through tiles; and of blocks along the grid's second axis.
+# The least length of both sides of a tiled copy; and the most blocks along the grid's second axis.
 _LEAST_SIDE: Final = 8
 _MOST_OF_Y: Final = 65_535

@@ -25,7 +25,7 @@ _IN_BESSEL: Final = {
 }
 _ORTHOGONAL: Final = {name for name in PRIMITIVES if "polynomial_" in name}
 _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
-# Of bool operands these make bool, whatever T is.
+# With bool operands these make bool, whatever T is.
 _STAY_BOOL: Final = frozenset(
     ["where", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"]
 )
@@ -46,7 +46,7 @@ _COMPLEX_FUNCTIONS: Final = {
     ),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "pow"),
 }
-# Of a body of which a thread computes several packs at once.
+# The longest body of which a thread computes several packs at once.
 _MOST_CALLS: Final = 16
 # pow of a real number and a literal, without the general function.
 _POWERS: Final = {
@@ -58,8 +58,8 @@ _POWERS: Final = {
 
 
 class Operand(NamedTuple):
-    """What a text knows of one input: its dtype, whether it comes as a number by value, and of one
-    in memory whether all rows read the same, or all elements of a row.
+    """One input of a text: its dtype, whether it is a number by value, and for one in memory
+    whether all rows read the same, or all elements of a row.
     """
 
     dtype: DType
@@ -119,7 +119,7 @@ def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
 
 
 def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, out: DType) -> str:
-    """Return what the functions of bodies need before them; memory holds elements of `stored`."""
+    """Return the text before the functions of bodies; memory holds elements of `stored`."""
     pieces = [piece for body in bodies for piece in walk(body.tree)]
     called = {piece.primitive for piece in pieces if isinstance(piece, Call)}
     files = ["headers/primitives.cuh", *["headers/special.cuh"] * bool(called & _IN_SPECIAL)]
@@ -146,7 +146,7 @@ def compute_dtype(operands: Sequence[Operand], out: DType) -> DType:
     if FLOAT8 and any(is_float8(dtype) for dtype in (out, *[one.dtype for one in operands])):
         return np.dtype(np.float32)
     dtypes = [operand.dtype for operand in operands if operand.dtype != _BOOL] or [out]
-    # Widened first: NumPy knows no dtype in which bfloat16 meets others.
+    # Widened first: NumPy cannot promote bfloat16 with others.
     return np.result_type(*[WIDE.get(dtype, dtype) for dtype in dtypes])
 
 
@@ -284,7 +284,8 @@ strided({self._parameters()}Out* out, Walk walk) {{
 
     def rows(self, dims: int, wide: bool, pack: int) -> str:
         """Bound by memory: a thread keeps to its columns and goes from row to row, and so divides
-        once. What all rows share it fetches once; of the others it has several under way.
+        once. It fetches the inputs that all rows share once, and has several loads of the others
+        under way.
         """
         once = [i for i in self._in_memory if self._operands[i].one_row]
         moved = [i for i in self._in_memory if i not in once]
@@ -375,7 +376,7 @@ tiled({self._parameters()}Out* out, Walk walk) {{
         // In packs from a parameter: of other pointers the compiler stores elements one by one.
         const long long to =
             (offset_of<unsigned long long, OUTER>(other, walk.shape, walk.out) + begin_out) / PACK;
-        // All before the first is put away: the compiler cannot tell that it writes elsewhere.
+        // All loads come before the first store: the compiler cannot prove that these are apart.
         Some read[TIMES];
 #pragma unroll
         for (int k = 0; k < TIMES; ++k)

@@ -16,7 +16,7 @@ tally(const Given* given, const Word* lasts, Place* counted, Task task) {
     const long long begin = chunk * task.chunk, next = begin + task.chunk;
     const long long end = next < task.length ? next : task.length;
     given += row * task.length;
-    // Of the first digit nothing is known: a shift by all bits of a word would be undefined.
+    // No digit is known at first: a shift by all bits of a word would be undefined.
     const Word last = task.is_first ? Word(0) : lasts[row] >> task.shift >> WIDTH;
     counts.clear();
     for (long long tile = begin; tile < end; tile += TILE)
@@ -36,8 +36,8 @@ struct Within {
     long long part, number;
 };
 
-// Each thread has a part with so many, of which it is asked which holds number `wanted` of all.
-// Returns whether one of the block's does; if not, `wanted` is less by all that they have.
+// Each thread has a part with so many; finds the part that holds number `wanted` of all. Returns
+// whether one of the block's does; if not, `wanted` is reduced by their sum.
 __device__ bool find(Place here, long long part, long long& wanted, Within& found) {
     __shared__ Within said;
     __shared__ Place all;
@@ -54,8 +54,8 @@ __device__ bool find(Place here, long long part, long long& wanted, Within& foun
     return found.part >= 0;
 }
 
-// A block for each row. places: which word in order is wanted, from 0 on; lefts: which of those that
-// agree with what is known; order: where it stands.
+// A block for each row. places: the wanted position in the order, from 0 on; lefts: the position
+// among the words that agree with the known digits; order: its place in the row.
 extern "C" __global__ void __launch_bounds__(THREADS)
 narrow(const Given* given, const long long* places, const Place* counted, Word* lasts,
        long long* lefts, long long* order, Task task) {
@@ -65,7 +65,7 @@ narrow(const Given* given, const long long* places, const Place* counted, Word* 
     Place here = 0;
     for (long long c = 0; c < task.chunks; ++c) here += counted[threadIdx.x * task.chunks + c];
     Within digit, chunk;
-    // A place that no row has: rows are asked for places of theirs.
+    // Not found only for a place outside the row, which callers never pass.
     if (!find(here, threadIdx.x, wanted, digit)) return;
     const Word last = (task.is_first ? Word(0) : lasts[row]) | Word(digit.part) << task.shift;
     if (!task.is_last) {

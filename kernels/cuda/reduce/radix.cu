@@ -7,7 +7,7 @@
 // words twice and writes them once, through shared memory, so that neighbours go together. Nothing
 // is counted by atomics, no block waits for another, and the host looks at nothing.
 
-// values: what of integers stands there, where the task gives them; order: where it came from.
+// values: the integers, where the task gives them; order: the places that they came from.
 __device__ void give(Word word, Place place, long long at, long long* values, long long* order,
                      const Task& task) {
     if (task.gives_values) values[at] = (long long)(word) + task.low;

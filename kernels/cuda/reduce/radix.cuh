@@ -1,7 +1,7 @@
-// Words whose order is what is asked for, and tiles of them in the order of a digit. radix.py puts
-// before this text: memory.cuh, typedefs of Given (in memory), Bits (unsigned, of its size), Word
-// (unsigned) and Place (unsigned, counts a row's elements), whether Given IS_REAL, and the Bits of
-// its infinity, INFINITE.
+// Words whose integer order is that of the values, and tiles of them in the order of a digit.
+// radix.py puts before this text: memory.cuh, typedefs of Given (in memory), Bits (unsigned, of its
+// size), Word (unsigned) and Place (unsigned, counts a row's elements), whether Given IS_REAL, and
+// the Bits of its infinity, INFINITE.
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, DIGITS = 256, WIDTH = 8;
 constexpr int ITEMS = 64 / sizeof(Word), TILE = THREADS * ITEMS;
@@ -36,8 +36,8 @@ struct Task {
 
 __device__ int digit_of(Word word, long long shift) { return int(word >> shift) & (DIGITS - 1); }
 
-// What stands before each thread's value in its block, added up. The same shared memory serves the
-// next call, behind a barrier.
+// The sum of the values before each thread's in its block. The same shared memory serves the next
+// call, behind a barrier.
 __device__ Place before_in_block(Place value) {
     __shared__ Place of_warp[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -72,7 +72,7 @@ __device__ Said say(bool yes) {
     return said;
 }
 
-// How often each warp has met a digit; one more digit is that of what lies behind the row's end.
+// How often each warp has met a digit; one more digit is for words behind the row's end.
 struct Counts {
     unsigned int of[WARPS][DIGITS + 1];
 

@@ -15,7 +15,7 @@ from ..launch import C_TYPES, THREADS, Launch, Scratch, headers_for, int64_field
 WIDTH: Final = 8
 """Bits of a digit."""
 _DIGITS: Final = 1 << WIDTH
-# What a warp, and a tile of words of 32 or 64 bits, hold of one row.
+# The size of a warp, and of a tile of words of 32 or 64 bits, in elements of one row.
 _WARP: Final = 32
 _TILES: Final = {32: 16 * THREADS, 64: 8 * THREADS}
 # Blocks that a long row is cut into chunks for: each costs counts of all digits.
@@ -108,7 +108,7 @@ def plan_nth(x: Any, places: Any, order: Any) -> list[Launch]:
 
 
 def _chunks(rows: int, length: int, tile: int) -> tuple[int, int]:
-    """Return how long chunks of rows are, in whole tiles, and how many of them a row has."""
+    """Return the length of chunks of rows, in whole tiles, and the number of chunks of a row."""
     tiles = -(-length // tile)
     chunk = -(-tiles // min(tiles, max(_ENOUGH_BLOCKS // rows, 1))) * tile
     return chunk, -(-length // chunk)
@@ -159,7 +159,7 @@ def _plan(
     counted = Scratch((rows, _DIGITS, chunks), place)
     totals = Scratch((rows, _DIGITS), place)
     kinds = (np.dtype(f"uint{word}"), place)
-    # What was moved last, and what is written next: those of the first digit are never read.
+    # The source and the target of the next move: those of the first digit are never read.
     now, then = [[Scratch(shape, kind) for kind in kinds] for _ in range(2)]
     launches = []
     for shift in range(0, bits, WIDTH):

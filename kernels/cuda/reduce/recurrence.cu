@@ -52,7 +52,7 @@ struct Walker {
     // Where step k of the row lies.
     __device__ long long at(long long k) const { return BACKWARDS ? task.length - 1 - k : k; }
     __device__ Real from_lane(Real value, int lane) const {
-        // Threads that are groups of their own may be at different places.
+        // Threads in groups of one may be at different places.
         return lanes == 1 ? value : shuffled(value, lane, lanes);
     }
 

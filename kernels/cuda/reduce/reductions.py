@@ -217,7 +217,7 @@ def sum_dtype(dtype: DType) -> DType:
 
 
 class _Task(NamedTuple):
-    """What is wanted, of how many elements each."""
+    """The wanted results, and of how many elements each."""
 
     fold: str
     size: int
@@ -282,8 +282,8 @@ def _launch(
     stage: str = "",
     pack: int = 1,
 ) -> Launch:
-    """Return a launch over elements of a dtype; one that leaves the `states` of chunks, or reads
-    what such a one has left.
+    """Return a launch over elements of a dtype; one that leaves the `states` of chunks, or one that
+    reads these.
     """
     has_places = stage != "states" and task.places is not None
     source = source_of_reduce(

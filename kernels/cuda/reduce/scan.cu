@@ -134,7 +134,7 @@ struct Taking {
     }
 };
 
-// What chunks joined to, up to a number of them.
+// The joined states of chunks, up to a number of them.
 struct Chunks {
     const State* states;
     long long step, end;

@@ -32,8 +32,8 @@ _LEAST_TILES: Final = 4
 @only_launches
 def cumsum(x: Any, out: Any, axis: int) -> None:
     """Write the sums of x[..., :k + 1, ...] along axis into out; groups of floating numbers add in
-    float32, or in float64 what is that long, and the groups' sums in float64. So do the parts of
-    complex numbers.
+    float32, or in float64 if x is float64, and the groups' sums in float64. The parts of complex
+    numbers are added in the same way.
     """
     launch(plan_scan(x, out, axis, joined="SUM"))
 
@@ -99,7 +99,7 @@ def _scan(
 ) -> list[Launch]:
     """Return the launches of scan.cu; a State is made of so many words of 8 bytes."""
     cut, count = _Cut.of(rows, THREADS, _items(rows.pack)), rows.walk.size
-    # What the threads of a group, or neighbouring groups, read lies together.
+    # Threads of a group, or of neighbouring groups, read adjacent elements.
     steps = (1, count) if cut.lanes == 1 else (cut.chunks, 1)
     task = int64_fields(
         *(count, rows.length, cut.lanes, cut.chunk, cut.chunks, *fields[:3], *steps, *fields[3:])

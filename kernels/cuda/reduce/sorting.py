@@ -35,8 +35,8 @@ def topk(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) -> No
 
 @on_device_of_out
 def nth(x: Any, places: Any, out: Any, indices: Any, axis: int) -> None:
-    """Write what of x stands at places along axis when it is in order into out, and where it came
-    from into indices; all of these have one place along axis.
+    """Write the elements at places of the sorted x along axis into out, and their original places
+    into indices; places, out and indices have one place along axis.
     """
     import cupy
 

@@ -41,7 +41,7 @@ def place(x: Any, out: Any, index: Any) -> None:
     """Write x into out[index] and zero everywhere else. index holds integers, slices, None and
     Ellipsis.
     """
-    # What index names is written twice; that costs less than finding out what it leaves.
+    # Elements that index names are written twice; that costs less than finding the others.
     pointwise(_ZERO, [], out)
     pointwise(_SAME, [x], out[index])
 
@@ -90,7 +90,7 @@ def triangle(x: Any, out: Any, diagonal: int, upper: bool) -> None:
 
 @only_launches
 def place_diagonal(x: Any, out: Any, offset: int, dim1: int, dim2: int) -> None:
-    """Write x, whose last axis is the diagonal of dim1 and dim2, into out, and zeros beside it."""
+    """Write x, whose last axis is the diagonal of dim1 and dim2, into out, and zeros elsewhere."""
     dim1, dim2 = dim1 % out.ndim, dim2 % out.ndim
     *steps, along = element_strides(x)
     kept = iter(steps)
@@ -139,7 +139,8 @@ def plan_move(
         axes, turn = [axes[0]._replace(begin=turn)], 0
     task = int64_fields(*(out.size, turn, first, *band), *itertools.chain(*zip(*axes, strict=True)))
     pack, last = max(16 // out.dtype.itemsize, 1), axes[-1]
-    # Places beside a band that is no triangle are nowhere: only one element is not read there.
+    # Outside a band that is not a triangle nothing is read, and only single elements can be left
+    # unread.
     packed = pack > 1 and not turn and steps is None and last.length % pack == 0
     packed = packed and last.write == 1 and all(axis.write % pack == 0 for axis in axes[:-1])
     packed = packed and address_of(x) % 16 == 0 and address_of(out) % 16 == 0

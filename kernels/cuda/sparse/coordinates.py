@@ -30,9 +30,9 @@ def gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) -> None
 
 
 def plan_gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) -> list[Launch]:
-    """Return the launch; none if nothing is to be written.
+    """Return the launch; none if out is empty.
 
-    Note    all but x lie without gaps
+    Note    all but x are gapless
     """
     if not out.size:
         return []
@@ -73,9 +73,9 @@ def add_entries(values: Any, indices: Any, out: Any) -> None:
 
 
 def plan_add_entries(values: Any, indices: Any, out: Any) -> list[Launch]:
-    """Return the launch; none if nothing is to be added.
+    """Return the launch; none if there are no values.
 
-    Note    all lie without gaps
+    Note    all arrays are gapless
     """
     if not values.size:
         return []

@@ -12,7 +12,8 @@ struct Task {
 };
 
 struct Element {
-    long long place;  // where it stands in a parameter; -1 if another thread has it, or it has not
+    // its place in a parameter; -1 if another thread has it, or the parameter does not have it
+    long long place;
     Real g;
 };
 

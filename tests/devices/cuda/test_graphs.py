@@ -1,6 +1,6 @@
-"""Captured work of a GPU: here on fibres, which keep what a captured stream is given.
+"""Captured work of a GPU: here on fibres, which record the work of a captured stream.
 
-What the driver refuses to capture (cuBLAS's workspaces among it) only a GPU can show.
+Only a GPU can show what the driver refuses to capture (such as cuBLAS's workspaces).
 """
 
 from __future__ import annotations

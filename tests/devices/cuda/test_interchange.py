@@ -75,7 +75,7 @@ def test_work_on_what_is_shared_comes_after_what_made_it(kind: type[Theirs]) -> 
             x = fd.ones(3, device="cuda") * 2
             assert cupy.from_dlpack(x).data.ptr == x.data_ptr()
             x.__dlpack__(stream=theirs.cuda_stream)
-            x.__dlpack__(stream=-1)  # the consumer waits by itself
+            x.__dlpack__(stream=-1)  # the consumer orders its stream
     assert cupy.waited == [
         (ours.cuda_stream, ours.cuda_stream),
         (theirs.cuda_stream, ours.cuda_stream),

@@ -1,6 +1,6 @@
-"""What a GPU's driver and libraries report, and what a process may not do: here on fibres.
+"""Reports of a GPU's driver and libraries, and limits of a process: here on fibres.
 
-That a real driver reports so is the business of the tests marked gpu, and of `bench first_contact`.
+The tests marked gpu, and `bench first_contact`, check that a real driver reports the same.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
     assert begun.wait(WAIT_S)
     sim.reset()
     assert caplog.records == []
-    # Whoever waits for it hears of it all the same, and so does the log where it came before.
+    # Waiters get the error anyway, and so does the log where it came before.
     with pytest.raises(DeviceError, match="was stopped with work queued"):
         waited_for.synchronize()
     later = sim.stream(0)

@@ -170,7 +170,7 @@ def test_a_mask_hides_numbers_but_not_what_is_none() -> None:
 
 
 def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array:
-    """Return what weights are multiplied by: a row begins with a block of the stream of a seed."""
+    """Return the factors of weights: a row begins with a new block of the stream of a seed."""
     *rows, keys = shape
     blocks = -(-keys // 4)
     words = philox.words32(seed % 2**64, 0, math.prod(rows) * blocks * 4)
@@ -292,7 +292,7 @@ def test_large_products_have_the_same_bits_for_any_number_of_threads(
     before, found = fastdist.get_num_threads(), []
     try:
         for count in (1, 2, 1):
-            # Of the pool and of the BLAS.
+            # Threads of the pool and of the BLAS.
             fastdist.set_num_threads(count)
             made = in_blocks(*given, None, 0.1, is_causal, keeps=keeps)
             found.append([x.tobytes() for x in made])
@@ -324,7 +324,7 @@ def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int]
     given = sample("float32", 1, 1, length, length)
     threads(1)
     try:
-        in_blocks(*given, None, 0.3, is_causal)  # what is compiled and loaded is no part of it
+        in_blocks(*given, None, 0.3, is_causal)  # without the memory of compiling and loading
         tracemalloc.start()
         in_blocks(*given, None, 0.3, is_causal)
         most = tracemalloc.get_traced_memory()[1]
@@ -344,7 +344,7 @@ def test_neither_dropout_nor_a_mask_that_learns_makes_a_matrix_a_head(
     rest = mask, 0.3, False, np.array([3]), 0.1
     threads(1)
     try:
-        # What is compiled and loaded is no part of it.
+        # Without the memory of compiling and loading.
         in_blocks(*sample("float32", 1, 1, 64, 64), None, *rest[1:])
         tracemalloc.start()
         in_blocks(*given, *rest)

@@ -61,7 +61,7 @@ def test_second_process_finds_what_holds_intrinsics_and_not_its_like(tmp_path: P
 
 
 class Payload:
-    """What whoever planted it wants to have run."""
+    """Code that an attacker planted in a pickle."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -199,7 +199,7 @@ def test_code_of_another_source_is_not_taken_where_its_data_could_not_be_written
 
 
 class OfAnotherNumba:
-    """What a module that only another Numba has would be needed for."""
+    """A pickle that needs a module of another Numba."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return import_module, ("numba.core.types.of_another_numba",)

@@ -113,7 +113,7 @@ def test_patches_are_laid_out_and_added_back(geometry: Any) -> None:
     patches.unfold(x, columns, *how)
     expected = by_definition(geometry, x).transpose(3, 0, 1, 2, 4).reshape(columns.shape)
     np.testing.assert_array_equal(columns, expected)
-    # What is added back: each number as often as it was laid out.
+    # The adjoint adds each number as often as it was laid out.
     back, often = np.empty_like(x), np.empty_like(x)
     patches.fold(columns, back, *how)
     patches.unfold(np.ones_like(x), columns, *how)
@@ -175,7 +175,7 @@ def test_inf_meets_no_zeros_around_an_image_of_few_channels(stride: int) -> None
     for made in (found, back, by_weight):
         assert not np.isnan(made).any()
         assert np.isinf(made).any()
-    # What meets no inf is as it was.
+    # Results that meet no inf are unchanged.
     plain = np.where(np.isinf(weight), 0, weight)
     expected = np.empty_like(y)
     convolution.forward(x, plain, None, expected, *how)

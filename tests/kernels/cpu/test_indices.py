@@ -33,7 +33,7 @@ from tests.kernels.index_calls import (
 
 
 def call(name: str, *, large: bool) -> str:
-    """Return what a kernel does with each bad index: "raises", if all is well."""
+    """Return a kernel's reaction to each bad index: "raises", if all is well."""
     kernels = import_module(f"fastdist.kernels.cpu.{name.rpartition('.')[0]}")
     for bad in BAD:
         room = Room()
@@ -70,7 +70,7 @@ ROWS = [
 
 
 def along_rows(name: str, run: Callable[..., None]) -> str:
-    """Return what a loop along rows does with each bad place: "reports", if all is well."""
+    """Return a row loop's reaction to each bad place: "reports", if all is well."""
     for bad, (rows, n) in itertools.product(BAD, [(3, 7), (70, 1001)]):
         room, made = Room(), {}
         for operand, kind in KERNELS[name].operands:
@@ -108,7 +108,7 @@ def test_every_parameter_of_a_kernel_is_known_to_hold_indices_or_not() -> None:
     assert names_of_parameters() - INDEX_NAMES == OTHER_NAMES
 
 
-# What compiled loops may use as an index though it is a number that they have read.
+# Numbers read from memory that compiled loops may use as an index.
 TRUSTED = {
     "nn.weighted_loops._along": "copies that weigh has made of its table, checked",
     "nn.weighted_loops.weigh": "copies that it has made of its table, checked",

@@ -132,7 +132,7 @@ def test_a_kernel_and_its_gradient_are_the_formulas(name: str, length: int, dtyp
     wide = x.astype(np.float64)
     leaf = fd.tensor(x, requires_grad=True)
     out = call(leaf)
-    # Sums of many numbers of either sign are small beside the numbers.
+    # Sums of many numbers of either sign are small compared to the numbers.
     close(out.detach().numpy(), value(wide), dtype, 5)
     g = sample(tuple(out.shape), dtype, 1)
     out.backward(fd.tensor(g))
@@ -327,7 +327,7 @@ def test_layer_norm_and_var_are_right_where_the_first_number_is_far_from_the_oth
     x[1] = 5
     wide = x.astype(np.float64)
     found = F.layer_norm(fd.tensor(x), (length,)).numpy()
-    # Of the first, and of the others, which may be next to nothing.
+    # The first, and the others, which may be next to nothing.
     for part in (slice(None), slice(1, None)):
         expected = layer_norm(wide)[:, part]
         assert np.abs(found[:, part] - expected).max() < 1e-6 * max(1, np.abs(expected).max())

@@ -159,7 +159,7 @@ def test_what_is_kept_goes_before_memory_is_said_to_be_short() -> None:
 
 
 def test_empty_cache_gives_back_what_is_kept() -> None:
-    # More than glibc keeps: what comes anew is zero.
+    # More than glibc keeps: new memory from the system is zero.
     filled(10 * BLOCK, 7)
     fastdist.cpu.empty_cache()
     assert not memory.empty((10 * BLOCK,), FLOAT).any()
@@ -177,7 +177,7 @@ def test_empty_cache_gives_back_what_lies_between_arrays_in_a_heap() -> None:
 
 
 def test_a_large_block_is_of_huge_pages_though_a_heap_has_small_ones_for_it() -> None:
-    # Memory of the test's own tells whether huge pages are to be had.
+    # Memory of the test itself shows whether huge pages are available.
     script = f"""{FIRST}
 import mmap, re
 

@@ -69,7 +69,7 @@ def bits(rows: Rows) -> list[bytes]:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return what the launches of ADAM say, in order."""
+    """Return the results of the launches of ADAM, in order."""
     told: list[bool] = []
     compile_program = multi_tensor._compile
 

@@ -1,4 +1,4 @@
-"""What NumPy does while a kernel is being compiled is what the kernel does, and nobody waits."""
+"""NumPy gives the kernels' results while these are being compiled, and nobody waits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_gradients(call: Callable[..., fd.Tensor], *given: fd.Tensor) -> list[np
 
 
 def by_both(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[Any]]) -> list[tuple[Any, Any]]:
-    """Return what run gives by kernels and by NumPy, side by side."""
+    """Return run's results by kernels and by NumPy, in pairs."""
     compiled = run()
     with monkeypatch.context() as patched:
         patched.setattr(background, "numpy_serves", lambda: True)

@@ -1,4 +1,4 @@
-"""What is only called by compiled functions gets no machine code of its own."""
+"""Functions that only compiled functions call get no separate machine code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _twice(x: int) -> int:
 
 
 def test_part_is_called_by_compiled_code_and_not_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What an earlier run has kept is loaded without its parts.
+    # A cached kernel is loaded without its parts.
     monkeypatch.setattr(compiler, "_has_places", lambda: False)
 
     @compiled("a sample")

@@ -1,4 +1,4 @@
-"""What is left out of Numba's work for kernels is there to be left out, and changes no result."""
+"""The passes of Numba that kernels skip exist, and skipping them changes no result."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ GRID = rng.standard_normal((120, 90)).astype(np.float32)
 
 
 def both_sides(body: Body, arrays: list[Any], out: Any) -> tuple[Any, Any]:
-    """Return what NumPy and what Numba make of arrays, in arrays of out's layout."""
+    """Return NumPy's and Numba's results for arrays, in arrays of out's layout."""
     kernel = kernel_for(body)
     small, large = out.copy(order="K"), out
     kernel.run_small(arrays, small)
@@ -140,7 +140,7 @@ def test_both_sides_agree_on_nan_and_inf(text: str, dtype: str) -> None:
 
 
 NUMBERS = np.concatenate([rng.uniform(-3, 3, 500), np.array(SPECIAL, np.float64)])
-# Of the rest vector_math and the tests above know more.
+# The others are tested by vector_math and above.
 ONE_BY_ONE = [
     "abs",
     "sqrt",

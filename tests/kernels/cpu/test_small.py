@@ -56,7 +56,7 @@ def ordinary(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarra
 
 
 def shortened(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarray] | None:
-    """Return what the small kernel gives; warnings are errors, and inputs may not change."""
+    """Return the small kernel's results; warnings are errors, and inputs may not change."""
     (shape, dtype), *others = kinds
     run = small_kernel(name, facts_of(arrays, shape, dtype, numbers))
     if run is None:

@@ -1,4 +1,4 @@
-"""What adds up many float32 numbers is as exact as for few, along any axis."""
+"""Sums of many float32 numbers are as exact as sums of few, along any axis."""
 
 from __future__ import annotations
 

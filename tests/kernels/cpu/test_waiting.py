@@ -1,4 +1,4 @@
-"""Who waits for the compiler is told so, once; threads, forks and processes wait for each other."""
+"""Waits for the compiler are announced, once; threads, forks and processes wait for each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEADLINE_S = 60
 
 
 class Told(logging.Handler):
-    """What the log was told, to wait for."""
+    """The lines of the log, to wait for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def test_what_is_no_terminal_gets_no_line(told: Told, capfd: pytest.CaptureFixtu
 
 
 class CellStream(io.StringIO):
-    """What Jupyter has in stderr's place."""
+    """Jupyter's replacement of stderr."""
 
     __module__ = "ipykernel.iostream"
 
@@ -150,7 +150,7 @@ def test_it_says_where_nothing_can_be_kept(told: Told, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What waits are for, however short."""
+    """The announcements of waits, however short."""
     found: list[str] = []
     monkeypatch.setattr(waiting, "_watch", lambda over, what: found.append(what))
     return found

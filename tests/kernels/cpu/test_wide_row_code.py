@@ -9,7 +9,7 @@ import pytest
 
 import fastdist as fd
 
-# So many that they are no matter for NumPy.
+# Too many numbers for NumPy's path.
 SHAPES = [(70, 1000), (1100, 67), (7, 20001)]
 ROWS = {
     "huge": lambda x: x * np.float32(1e37),

@@ -42,7 +42,7 @@ def check(x: np.ndarray, *windows: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("one", [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), (3, 2, 0, 1)])
 @pytest.mark.parametrize("width", [3, 10, 14, 17, 40, 71])
 def test_usual_windows(dtype: str, one: tuple[int, int, int, int], width: int) -> None:
-    # Few numbers, so that many are alike: of those the first one counts.
+    # Few distinct numbers, so that many are equal: the first one counts.
     x = np.random.default_rng(width).integers(0, 9, (2, 6, width)).astype(dtype)
     check(x, one, one)
 

@@ -1,8 +1,8 @@
-"""What machine code of CUDA texts costs, held against the table in registers.tsv.
+"""The costs of the machine code of CUDA texts, compared with the table in registers.tsv.
 
-The table is written by `python -m tests.kernels.cuda.registers`, without a GPU: texts that it does
-not know are added and those that are no more are dropped; `--all` measures each anew. Then it
-prints whose kernels keep locals in memory, and who needs most registers.
+The table is written by `python -m tests.kernels.cuda.registers`, without a GPU: new texts are added
+and removed ones are dropped; `--all` measures each again. Then it prints the kernels that keep
+locals in memory, and those that need most registers.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Accesses(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What the kernels of one text need on one architecture: each the most of any of them, but the
-    accesses of all together.
+    """The needs of the kernels of one text on one architecture: each the maximum over the kernels,
+    but the accesses of all together.
     """
 
     registers: int
@@ -67,7 +67,7 @@ def read_cost(text: str) -> Cost:
 
 
 def cost_of(machine_code: bytes) -> Cost:
-    """Return what the kernels in a cubin of sm_70 or newer need."""
+    """Return the needs of the kernels in a cubin of sm_70 or newer."""
     registers, frame, shared = 0, 0, 0
     widths: dict[int, list[int]] = {_LOADS: [], _STORES: []}
     for name, section in sections(machine_code):
@@ -111,8 +111,8 @@ def sections(elf: bytes) -> Iterator[tuple[str, Section]]:
 
 
 def notes(section: bytes) -> Iterator[tuple[int, int]]:
-    """Yield what stands of each kernel: an attribute, and its number. Among them is how many bytes
-    of memory it keeps locals in, spilled registers too.
+    """Yield the attributes of each kernel, with their numbers. Among them are the bytes of memory
+    for locals, spilled registers too.
     """
     at = 0
     while at + 4 <= len(section):
@@ -130,7 +130,7 @@ def accesses(code: bytes) -> Iterator[tuple[int, int]]:
 
 
 def measure(text: str) -> tuple[Cost, ...]:
-    """Return what a text costs on each architecture. Some have several names."""
+    """Return the costs of a text on each architecture. Some have several names."""
     return tuple(measure_on(architecture, text) for architecture in ARCHITECTURES)
 
 
@@ -154,7 +154,7 @@ def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[s
 
 
 def what_became_worse(was: Cost, now: Cost) -> list[str]:
-    """Return what a reviewer should know of, in words; nothing if now is as good as was."""
+    """Return the changes for the worse, as text; nothing if now is as good as was."""
     worse = []
     if now.frame_bytes > was.frame_bytes:
         worse.append(f"locals in memory: {now.frame_bytes} bytes, {was.frame_bytes} before")
@@ -191,7 +191,9 @@ def write_table(costs: dict[str, tuple[Cost, ...]]) -> None:
 
 
 def report(costs: dict[str, tuple[Cost, ...]]) -> Iterator[str]:
-    """Yield lines that tell whose kernels keep locals in memory, and who needs most registers."""
+    """Yield lines with the kernels that keep locals in memory, and those that need most
+    registers.
+    """
     framed = {name: max(cost.frame_bytes for cost in row) for name, row in costs.items()}
     needed = {name: max(cost.registers for cost in row) for name, row in costs.items()}
     keep = sorted((name for name in framed if framed[name]), key=lambda name: -framed[name])
@@ -205,7 +207,7 @@ def main() -> None:
     from tests.kernels.cuda.texts import texts
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--all", action="store_true", help="measure known texts anew as well")
+    parser.add_argument("--all", action="store_true", help="measure known texts again as well")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many compile")
     given = parser.parse_args()
     everything = texts()

@@ -24,9 +24,9 @@ from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
-# Of queries and keys: the edges of tiles of 32 and 64 rows.
+# Numbers of queries and keys: the edges of tiles of 32 and 64 rows.
 LENGTHS = [(1, 1), (1, 130), (31, 33), (63, 64), (64, 63), (65, 65), (130, 1), (130, 129)]
-# Of queries and of values: which tiles there are, and their edges.
+# Widths of queries and of values: the tiles that exist, and their edges.
 WIDTHS = [(1, 1), (8, 8), (5, 64), (64, 7), (33, 32), (80, 80), (96, 97), (128, 128)]
 KINDS = ("none", "causal", "bool", "added", "keys", "rows", "heads", "dropped", "all")
 
@@ -191,8 +191,8 @@ def test_rows_that_see_what_is_not_finite_are_those_of_the_cpu(
     given[0][1, 2, 100] = given[0][1, 2, 120]
     expected, found = on_both(backend, given, 1.0, kind == "causal", 0.0)
     assert not np.isfinite(expected[0]).all()
-    # Of gradients of causal attention it depends on tiles, and on the CPU's blocks, where a weight
-    # that is 0 meets what is not finite.
+    # In gradients of causal attention it depends on tiles, and on the CPU's blocks, where a weight
+    # of 0 meets a value that is not finite.
     some = 2 if kind == "causal" else 5
     for one, other in zip(expected[:some], found[:some], strict=True):
         np.testing.assert_array_equal(np.isnan(other), np.isnan(one))

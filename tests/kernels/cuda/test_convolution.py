@@ -211,7 +211,7 @@ def test_a_kernel_of_one_place_multiplies_wide_images_where_they_lie(
         for product in planned
         if all(isinstance(one, Slot) for one in product)
     ]
-    # Of forward and by_input, without a bias and with one; the other operands have gaps.
+    # Forward and by_input, without a bias and with one; the other operands have gaps.
     weight, images, out = 1, 0, 3
     assert lying == [[weight, images, out]] * 4
 

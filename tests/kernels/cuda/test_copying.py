@@ -37,7 +37,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def planned(
     name: str, x: Any, out: Any, numbers: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> list[Launch]:
-    """Return what a kernel would launch."""
+    """Return the launches of a kernel."""
     found: list[Launch] = []
     monkeypatch.setattr(copying, "launch", found.extend)
     getattr(copying, name)(x, out, *numbers)
@@ -79,7 +79,7 @@ def test_packs_are_16_bytes_of_each_dtype(
     np.testing.assert_array_equal(out.view("u1"), expected.view("u1"))
 
 
-# What is launched: a thread for each 16 bytes, of rows in one run as many axes less.
+# The launches: a thread for each 16 bytes; adjacent rows count as one axis.
 WAYS = {
     "rows that go round": ("roll", ((1,), (0,)), (8, 3), "move_packs", 1),
     "all elements": ("roll", ((3,), None), (4, 5), "move_packs", 1),

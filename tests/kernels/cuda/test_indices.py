@@ -1,7 +1,7 @@
-"""An index that an axis does not have makes no CUDA kernel touch other memory: fibres run them.
+"""A bad index never makes a CUDA kernel touch memory outside of its arrays: fibres run them.
 
-What is read there is NaN or an integer far out, and nothing is written. A GPU raises nothing: see
-Note [Places outside] in ops/index/indexing.py.
+Reads there give NaN or an integer far out, and nothing is written. A GPU raises nothing: see Note
+[Places outside] in ops/index/indexing.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def call(backend: CudaBackend, name: str) -> str:
     return "lives"
 
 
-# What reads indices that nobody else can write to: a check takes registers that spill.
+# Kernels that read indices which nobody else can write to: a check takes registers that spill.
 PRIVATE = {
     "nn.weighted_neighbours.weigh": (
         "a table that ops/nn/weighted_neighbours.py makes from shapes, and never shows"

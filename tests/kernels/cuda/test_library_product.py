@@ -40,7 +40,7 @@ def given(n: int, k: int, m: int, dtype: Any = np.float32) -> Given:
 
 
 def placed(backend: CudaBackend, array: np.ndarray[Any, Any], way: str) -> Any:
-    """Return an array on the device that lies there in some way."""
+    """Return an array on the device with some memory layout."""
     if way == "turned":
         return backend.from_numpy(np.ascontiguousarray(array.T), 0).transpose((1, 0))
     if way == "part":  # of larger rows

@@ -1,8 +1,8 @@
 """Linear algebra's CUDA twin, with LAPACK in the libraries' place, held against the CPU's.
 
-What cuSOLVER computes, and how it fails, no machine without a GPU can tell; that each kernel asks
-for the right thing as the library wants it asked (tests/fibre_shim/lapack.py), and puts what it
-gets where it belongs, this can.
+Only a GPU can show what cuSOLVER computes, and how it fails. These tests show that each kernel
+makes the right calls with the arguments that the library wants (tests/fibre_shim/lapack.py), and
+puts the results into the right place.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tupl
 ]  # fmt: skip
 
 
-# Whose results are real, by number, though what they are of is complex.
+# Kernels with real results for complex inputs, and which result that is.
 REAL = {"eigh": 0, "eigenvalues": 0, "singular_values": 0, "svd": 1, "pseudo_inverse": 1}
 REAL |= {"log_determinant": 0}
 
@@ -177,7 +177,7 @@ def run_on_cpu(call: tuple[Any, ...]) -> list[np.ndarray]:
 
 
 def run_on_cuda(call: tuple[Any, ...], stretch: int = 1) -> list[np.ndarray]:
-    """Return what the twin writes, into memory of which it owns every `stretch`th element."""
+    """Return the twin's output, in memory of which it owns every `stretch`th element."""
     name, inputs, kinds, numbers = call
     rooms = [cupy.array(np.full((*shape, stretch), -7, dtype)) for shape, dtype in kinds]
     outs = [room[..., 0] for room in rooms]

@@ -26,7 +26,7 @@ TWO_OF_THEM = "p = p * keep - rate * g"
 def both(
     program: Any, numbers: list[list[float]], given: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
-    """Return what the CPU's kernel and the launches make of arrays, and the kernels' names."""
+    """Return the arrays after the CPU's kernel and after the launches, and the kernels' names."""
     on_cpu, on_cuda = ([one.copy() for one in given] for _ in range(2))
     cpu.apply(program, numbers, *on_cpu)
     launches = plan(program, numbers, on_cuda)

@@ -81,7 +81,7 @@ def test_body_is_what_the_cpu_makes_of_it(
 ) -> None:
     arrays = [sample((517,), dtype, seed) for seed, dtype in enumerate(dtypes)]
     if np.dtype(out).kind == "i" and arrays[0].dtype.kind == "f":
-        # What C makes of a NaN as an integer is nobody's promise.
+        # C does not define the conversion of NaN to an integer.
         arrays[0][...] = np.nan_to_num(arrays[0], nan=0, posinf=9, neginf=-9)
     check(text, names, arrays, aligned((517,), out), "contiguous")
 

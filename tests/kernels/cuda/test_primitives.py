@@ -76,7 +76,7 @@ def samples(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def results(dtype: np.dtype) -> dict[str, np.ndarray]:
-    """Return what one kernel makes of every primitive; bool results as 0 and 1."""
+    """Return one kernel's results for every primitive; bool results as 0 and 1."""
     names, (a, b) = primitives_of(dtype), samples(dtype)
     lines = []
     for i, name in enumerate(names):

@@ -104,7 +104,7 @@ def values_of(dtype: Any, shape: tuple[int, int]) -> np.ndarray:
 
 
 def in_order(x: np.ndarray, *, descending: bool) -> np.ndarray:
-    """Return what NumPy finds: its stable sort has NaN last, and -0 equal to 0."""
+    """Return NumPy's order: its stable sort has NaN last, and -0 equal to 0."""
     plain = x.astype(np.float64) if np.dtype(x.dtype).kind not in "iub" else x
     if not descending:
         return np.argsort(plain, -1, kind="stable")

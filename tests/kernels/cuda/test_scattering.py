@@ -1,4 +1,4 @@
-"""What meets at a place reduced, run on the CPU by fibres, against the CPU's own kernel."""
+"""Reduction of elements that share an index, run on the CPU by fibres, against the CPU's kernel."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Guard:
         self._words[_LEFT] = -1 if number is None else number
 
     def has_failed(self) -> bool:
-        """Return whether that allocation has been asked for."""
+        """Return whether that allocation has been attempted."""
         return bool(self._words[_LEFT] == -2)
 
     def num_changed(self) -> int:

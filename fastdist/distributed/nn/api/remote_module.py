@@ -1,10 +1,10 @@
 """RemoteModule: a module that lives on another worker, and is called like one that lives here."""
 
-# What travels is an RRef to the module, the call's arguments and its result. The graph of the call
-# is recorded on both sides as that of any remote call, so that a distributed backward pass goes
-# through it, and gradients stay with the parameters. What a Module has besides (its parameters, its
-# submodules, its hooks) is at the other end: those methods say so, since what the base class would
-# answer is that there are none.
+# An RRef to the module, the call's arguments and its result travel. The graph of the call is
+# recorded on both sides as that of any remote call, so that a distributed backward pass goes
+# through it, and gradients stay with the parameters. The rest of a Module (its parameters, its
+# submodules, its hooks) is at the other end: those methods raise errors that say so, since the base
+# class would answer that there are none.
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class _RemoteModule(Module):
         self.is_device_map_set = bool(agent.device_map_to(agent.worker(self.on)))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the module makes of its arguments, there.
+        """Return the module's result on its arguments, computed there.
 
-        Raises  what the module, or its making, raised; RpcTimeoutError; WorkerLostError
+        Raises  errors of the module, or of its making; RpcTimeoutError; WorkerLostError
         Note    the module's own hooks run with it
         """
         return rpc.rpc_sync(self.module_rref.owner(), _remote_forward, self._call(args, kwargs))
@@ -149,12 +149,12 @@ class RemoteModule(_RemoteModule):
     """A module on another worker: module_cls(*args, **kwargs) is made there, and called from here.
 
     remote_device is "worker1/cuda:0" or "rank:1/cpu"; the device may be left out, and is the CPU
-    then. Arguments are moved to the module's device; what it returns comes back on the CPU, unless
-    a device map says where its device goes. Sent by RPC, it is the same module to who gets it.
+    then. Arguments are moved to the module's device; results come back on the CPU, unless a device
+    map says where its device goes. Sent by RPC, it is the same module at the receiver.
 
     Thread  any; forward and train wait for the other worker
     Raises  AssertionError before rpc.init_rpc; ValueError for a remote_device in another form;
-            DeviceError. What module_cls raises comes with the first call
+            DeviceError. Errors of module_cls come with the first call
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from . import meeting
 from .end import RingEnd
 from .spin_policy import SpinPolicy
 
-# Each takes a descriptor and, once used, some memory. Who comes later keeps to ZeroMQ.
+# Each takes a descriptor and, once used, some memory. Later callers keep to ZeroMQ.
 MOST_RINGS: Final = 1024
 # Messages by rings in a row, while others may wait at the other addresses.
 _MOST_IN_A_ROW: Final = 32
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 class RingCaller:
-    """One caller's ring, as the one who answers sees it; the route of what came by it.
+    """One caller's ring, at the end that answers; the route of messages that came by it.
 
     Thread  reply and go_on from any; the rest from the reader of the acceptor
     """
@@ -58,7 +58,7 @@ class RingCaller:
             return self.end.go_on()
 
     def release(self) -> None:
-        """Hang up, and let go of the memory."""
+        """Close the ring, and release the memory."""
         with self._lock:
             self.end.release()
 

@@ -24,7 +24,7 @@ class BellSocket:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self.fd = connected.fileno()
-        # The other end has hung up: it reads and writes no more. What it wrote before stands.
+        # The other end has closed: it reads and writes no more. Its earlier messages can be read.
         self.has_ended = False
 
     def ring(self) -> None:

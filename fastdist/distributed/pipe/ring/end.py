@@ -58,7 +58,7 @@ class RingEnd:
         return is_all
 
     def release(self) -> None:
-        """Hang up, and let go of the memory; a second time does nothing."""
+        """Close the ring, and release the memory; a second time does nothing."""
         if not self._memory.closed:
             self.bell.close()
             for release in (self.writer.release, self.reader.release, self._memory.close):

@@ -106,7 +106,7 @@ class RingLane:
             self._hang_up()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Hang up; a second time does nothing. What was sent stays to be read."""
+        """Close the lane; a second time does nothing. Sent messages stay readable."""
         self._end.release()
         if self._instead is not None:
             self._instead.close(linger_s)
@@ -115,7 +115,7 @@ class RingLane:
         try:
             return self._end.read()
         except MessageError:
-            # Nothing that follows would make sense. What was asked is asked anew.
+            # The following bytes have no meaning. The calls are queried again.
             self._hang_up()
             return None
 

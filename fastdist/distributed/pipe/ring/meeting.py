@@ -13,7 +13,7 @@ from fastdist.system.fence import why_no_fence
 from .end import ANSWERS, REQUESTS, RingEnd
 from .memory import RING_BYTES
 
-# What is sent along with the memory: whoever speaks otherwise is another version, or a stranger.
+# Sent along with the memory: a peer that sends another word is another version, or a stranger.
 WORD: Final = b"fastdist ring 1\n"
 _NAME: Final = "fastdist-ring"
 _BACKLOG: Final = 128
@@ -21,7 +21,7 @@ _CREDENTIALS: Final = struct.Struct("iII")
 
 
 def why_not_viable() -> str | None:
-    """Return what this machine lacks for rings; None if it has all."""
+    """Return why this machine has no rings; None if it has."""
     if (lacks := why_no_fence()) is not None:
         return lacks
     if (lacks := sealed_memory.why_not_viable()) is not None:
@@ -34,7 +34,7 @@ def why_not_viable() -> str | None:
 
 
 def path_of(endpoint: str) -> str:
-    """Return where the worker at an ipc endpoint meets those who want a ring."""
+    """Return the path at which the worker at an ipc endpoint accepts rings."""
     # One letter: the length of a unix socket's path is limited, and that of the endpoint near it.
     return endpoint.removeprefix("ipc://") + "r"
 
@@ -78,9 +78,10 @@ def ask(path: str, max_frame_bytes: int) -> RingEnd:
 
 
 def answer(line: socket.socket, max_frame_bytes: int) -> RingEnd:
-    """Return the other end of the ring whose memory somebody has sent.
+    """Return the other end of the ring whose memory a peer has sent.
 
-    Raises  BlockingIOError if nothing has come yet; OSError for what is no ring, or another user's
+    Raises  BlockingIOError if nothing has come yet; OSError for something else, or another user's
+            ring
     """
     word, fds, flags, _ = socket.recv_fds(line, len(WORD), 1)
     try:

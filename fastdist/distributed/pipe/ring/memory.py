@@ -13,15 +13,15 @@ from fastdist.system.fence import fence, full_fence
 
 from ..frames import Buffer
 
-# Of one way. What is larger than that goes through it in pieces, and wakes the other end for each:
-# tensors of 192 KB do not come by here, and smaller ones fit with what goes before them.
+# For one direction. Larger messages go through it in pieces, and wake the other end for each:
+# tensors of 192 KB do not go by a ring, and smaller ones fit with the messages before them.
 CAPACITY: Final = 1 << 18
 _MASK: Final = CAPACITY - 1
 _HEADS: Final = 4096
 RING_BYTES: Final = _HEADS + 2 * CAPACITY
 
-# Words of 8 bytes, each on a cache line of its own. Both counters only grow: what has been written,
-# which the writer alone moves, and what has been read, which the reader alone moves.
+# Words of 8 bytes, each on a separate cache line. Both counters only grow: the bytes written, which
+# the writer alone moves, and the bytes read, which the reader alone moves.
 _WORDS_BYTES: Final = 256
 _WRITTEN: Final = 0
 _READ: Final = 8
@@ -34,8 +34,8 @@ _STEP: Final = _HEADER.size
 _PADDING: Final = bytes(_STEP)
 # In the place of that word: what follows is nothing, up to the end of the memory.
 _NOTHING: Final = 2
-# Who finds the ring empty beyond this begins anew at its beginning: what is small stays in a few
-# pages, which are in the processor's caches, and the others are never touched.
+# If the ring is empty beyond this offset, the writer starts again at its beginning: small messages
+# stay in a few pages, which are in the processor's caches, and the others are never touched.
 _FAR: Final = 1 << 14
 # No message has more frames: a head, its tensors, and what these were cut into.
 _MOST_FRAMES: Final = 1 << 18
@@ -66,7 +66,7 @@ class RingWriter:
         self._at = 0
         self._start = _HEADS + way * CAPACITY
         self._ring = ring
-        # What is left of messages that did not fit.
+        # The rest of messages that did not fit.
         self._pieces: deque[memoryview] = deque()
 
     def write(self, frames: Sequence[Buffer]) -> bool:
@@ -164,7 +164,7 @@ class RingWriter:
         with fence:
             pass
         if words[_READER_SLEEPS]:
-            # Whoever puts it back rings: the bell of a reader that went to sleep again meanwhile.
+            # The end that clears the flag rings: for a reader that went to sleep again meanwhile.
             words[_READER_SLEEPS] = 0
             self._ring()
 
@@ -210,7 +210,7 @@ class RingReader:
         self._start = _HEADS + way * CAPACITY
         self._max_frame_bytes = max_frame_bytes
         self._ring = ring
-        # What has come of a message that comes in pieces.
+        # The received part of a message that comes in pieces.
         self._came: _Message | None = None
 
     def has_some(self) -> bool:
@@ -290,7 +290,7 @@ class RingReader:
                 message.begin(size, is_last=not follows)
                 at += _STEP
             elif count := min(end - at, message.left):
-                # What lies at the end and the beginning of the memory comes in two parts.
+                # A range that wraps around the end of the memory is read in two parts.
                 start = at & _MASK
                 count = min(count, CAPACITY - start)
                 message.take(self._view[self._start + start : self._start + start + count])
@@ -323,11 +323,13 @@ class RingReader:
 
 
 class _Message:
-    """What has come of a message; its memory grows with what comes, whatever that announces."""
+    """The received part of a message; its memory grows with what arrives, whatever size is
+    announced.
+    """
 
     def __init__(self) -> None:
         self.frames: list[Buffer] = []
-        # Of the frame that comes, the padding included.
+        # Bytes left of the current frame, the padding included.
         self.left = 0
         self.is_whole = False
         self._frame = bytearray()

@@ -93,7 +93,7 @@ class WatchedRingLane(RingLane):
         return -1 if self._zeromq is None else self._zeromq.connection_fileno()
 
     def next_connection_event(self) -> str | None:
-        """Return what happened next to the connection, or to the ring, or None."""
+        """Return the next event of the connection, or of the ring, or None."""
         if self._to_tell:
             return self._to_tell.pop(0)
         if self._zeromq is None:
@@ -114,7 +114,7 @@ class WatchedRingLane(RingLane):
             self._tell_break()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Hang up; a second time does nothing. What was sent stays to be read."""
+        """Close the lane; a second time does nothing. Sent messages stay readable."""
         super().close(linger_s)
         self._watching_pulse.disconnected()
         if self._zeromq is not None:

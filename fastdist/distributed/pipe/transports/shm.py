@@ -1,4 +1,4 @@
-"""The transport between processes of one host: rings in shared memory, and ZeroMQ beside them."""
+"""The transport between processes of one host: rings in shared memory, along with ZeroMQ."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ from fastdist.distributed.sockets import (
 )
 
 # Every frame is copied into libzmq's memory when it is sent. Without the copy frames from 256 KiB
-# on would go a quarter faster, but the caller's memory would have to stay as it is until an unknown
-# time, and pyzmq would start a thread of its own to learn when. Large tensors of one host are the
-# business of a shared-memory channel.
+# on would be a quarter faster, but the caller's memory would have to stay unchanged until an
+# unknown time, and pyzmq would start a thread to learn when. Large tensors of one host use a
+# shared-memory channel.
 
 # More connections than a process has descriptors for, and no more to remember than that.
 _MOST_ROUTES: Final = 1 << 17
@@ -92,7 +92,7 @@ class ZmqLane:
         self._closed = closed
         # By this lane, or by the one in whose place it is: an answer may be owed.
         self._has_sent = instead
-        # Of the connection that was made last, while the two ends greet each other.
+        # The descriptor of the newest connection, during its handshake.
         self._descriptor = -1
         self._poller = select.poll()
         self._fd = int(self.socket.get(zmq.FD))
@@ -161,7 +161,7 @@ class ZmqLane:
         return -1 if self.monitor is None else self.monitor.fileno()
 
     def next_connection_event(self) -> str | None:
-        """Return what happened next to the connection of a watched lane, or None."""
+        """Return the next event of the connection of a watched lane, or None."""
         event: SocketEvent | None = None if self.monitor is None else self.monitor.try_receive()
         if event is None:
             return None
@@ -189,7 +189,7 @@ class ZmqLane:
         is_last = left_ms is not None and left_ms <= _DOUBT_AFTER_MS
         ready = self._poller.poll(left_ms if is_last else _DOUBT_AFTER_MS)
         for fd, _ in ready:
-            # What has arrived before the end still counts.
+            # Messages that arrived before the end still count.
             if fd == self._closed_fd and not _events(self.socket) & event:
                 raise LaneClosed(f"the lane to {self.address} was closed")
         if not ready and is_last and not _events(self.socket) & event:
@@ -197,7 +197,7 @@ class ZmqLane:
 
 
 class ZmqListener:
-    """A ROUTER, and rings beside it, read by one thread and written by all."""
+    """A ROUTER, with rings, read by one thread and written by all."""
 
     def __init__(self, name: str, unreachable_ms: int = UNREACHABLE_MS) -> None:
         self.addresses: dict[str, str] = {}
@@ -258,7 +258,8 @@ class ZmqListener:
             may_sleep = rings is None or rings.fall_asleep()
             ready = self._poller.poll(timeout_ms if may_sleep else 0)
             fds = [fd for fd, _ in ready]
-            # A receive that finds nothing is dear. Who is woken by a ring asks the socket above.
+            # A receive that finds nothing is expensive. A thread that a ring woke checks the socket
+            # above.
             by_socket = not fds or self._fd in fds or self._bell_fd in fds
             with self._socket_lock:
                 self._sleeping = False
@@ -354,15 +355,15 @@ class ZmqListener:
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
 
     def _forget_routes(self) -> None:
-        # Of connections that prove nothing nobody tells when they end. One of these that is still
-        # there is asked again, and its caller, should it have to, greets again.
+        # Nobody reports the end of connections that prove nothing. One that still exists gets
+        # another query, and its caller greets again if it must.
         unproved = [route for route, rank in self._ranks.items() if rank is None]
         for route in unproved[: len(unproved) // 2]:
             del self._ranks[route]
 
     def _drop_rest(self) -> None:
-        # Of a message with more frames than its first one says. What comes next is a route: no
-        # sender may choose it.
+        # The rest of a message with more frames than its first one says. The next frame is a route:
+        # no sender may choose it.
         if self._may_have_rest:
             while self._socket.get(_RCVMORE):
                 self._socket.recv(_NOBLOCK)
@@ -406,8 +407,8 @@ def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
 def _receive(socket: Socket) -> list[Buffer]:
     first = socket.recv(_NOBLOCK)
     frames: list[Any] = [first]
-    # Asking ZeroMQ costs as much as a receive. If the first frame lies, what follows it on a lane
-    # is read as the peer's next answer, which makes no sense.
+    # A query to ZeroMQ costs as much as a receive. If the first frame lies, the frames after it on
+    # a lane are read as the peer's next answer, which makes no sense.
     if not is_alone(first):
         while socket.get(_RCVMORE):
             # The memory of a frame is ours alone, and writable, which a bytes object is not.

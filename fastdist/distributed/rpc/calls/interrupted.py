@@ -35,5 +35,5 @@ def _calls_in(values: Iterable[object]) -> Iterator[Call]:
         elif type(value) in (list, tuple):
             yield from _calls_in(value)  # type: ignore[arg-type]
         elif isinstance(value, Future) and value.done() and value.peek_error() is None:
-            # What began several calls keeps how each began: see RpcAgent.call_each.
+            # A Future that began several calls holds the beginning of each: see RpcAgent.call_each.
             yield from _calls_in([value.value()])

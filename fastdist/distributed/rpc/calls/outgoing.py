@@ -41,7 +41,7 @@ from ..workers.worker import Worker
 
 
 class _Serving(threading.local):
-    """What this thread does for others: `deadline` is when the request that it runs ends."""
+    """A request that this thread serves: `deadline` is when it ends."""
 
     deadline: float | None = None
 
@@ -71,9 +71,9 @@ class Call:
     Thread  made by the caller
     """
 
-    # What the call holds of the peer's credit; -1 if it needs none.
+    # The bytes of the peer's credit that the call holds; -1 if it needs none.
     charged_bytes = -1
-    # Of the request; none once it cannot be sent again.
+    # Frames of the request; none once it cannot be sent again.
     frames: Sequence[Buffer] = ()
 
     def __init__(self, client: Caller, message: Message, timeout_s: float, what: object) -> None:
@@ -113,14 +113,11 @@ class Call:
         return frames if is_kept else ()
 
     def was_taken(self) -> bool:
-        """Return whether what of the request is not in its frames may have been taken.
-
-        Note    then it came after all, by a copy or behind the question what became of it
-        """
+        """Return whether memory that the request lends may have been taken: then it did come."""
         return bool(self.message.lent_bytes)
 
     def describe(self) -> str:
-        """Return what was called where, for errors."""
+        """Return the name and the worker of the call, for errors."""
         what = self.what
         name = getattr(what, "__qualname__", None) or str(what)
         return f"{name} on worker {self.peer.info.name!r} (rank {self.peer.info.id})"
@@ -268,7 +265,7 @@ class LaneCall(Call):
     _asked_at = 0.0
 
     def send(self, own: OwnLane, size_bytes: int) -> None:
-        """Send the request; what the lane runs into is heard by who waits."""
+        """Send the request; errors of the lane are raised to the waiter."""
         self._own = own
         self._client.counts.call_sent(self, self.peer.info.name, size_bytes)
         hand_on_lead()
@@ -288,7 +285,7 @@ class LaneCall(Call):
         except LaneClosed:
             self._is_broken, self._error = True, self._closed_error()
         except BaseException as error:
-            # What was sent of it in part would be read as the beginning of the next.
+            # A partly sent message would be read as the beginning of the next.
             self._break_off(error)
             raise
 
@@ -301,7 +298,7 @@ class LaneCall(Call):
         try:
             self._receive(deadline)
         except LaneTimeout:
-            # Who waits in short steps would never see the lane itself fall into doubt.
+            # A wait in short steps would never let the lane time out itself.
             now = time.monotonic()
             self._asked_at = self._asked_at or now
             if now - self._asked_at >= ASK_EVERY_S:
@@ -313,14 +310,13 @@ class LaneCall(Call):
     def wait(self) -> Any:
         """Wait for the answer, until the call's deadline, and return what it holds.
 
-        Raises  what the callee raised; RpcTimeoutError; WorkerLostError
+        Raises  the callee's error; RpcTimeoutError; WorkerLostError
         """
         if self._answer is None and self._error is None:
             try:
                 self._receive(self.deadline)
             except LaneTimeout:
-                # By another connection, maybe, which the peer does not listen to before a greeting;
-                # and with the former one what the answer lent was lost.
+                # The connection may be a new one, which the peer reads only after a greeting.
                 self._own.lane.try_send(self._own.greet())
                 self._own.lane.try_send(self.cancel())
                 self._error = self.timeout_error()
@@ -330,9 +326,9 @@ class LaneCall(Call):
         return self.result()
 
     def result(self) -> Any:
-        """Return what the answer holds, which has come; its tensors have passed the interceptors.
+        """Return the value of the answer, which has come; its tensors have passed the interceptors.
 
-        Raises  what the callee raised; WorkerLostError
+        Raises  the callee's error; WorkerLostError
         """
         answer, failed = self._answer, True
         is_refused = answer is not None and answer.message_id == NO_CALL
@@ -385,11 +381,8 @@ class LaneCall(Call):
                 take_slot_back(lent)
 
     def _receive_answer(self, deadline: float | None) -> tuple[Message, int]:
-        """Return the answer, or the refusal of the greeting, through all that may happen to the
-        lane's connection; and its size.
-
-        Whenever the connection may have been replaced the other end is asked, and if the call was
-        lost on its way it is sent again.
+        """Return the answer, or the refusal of the greeting, and its size. After a reconnect the
+        peer is queried about the call, and a lost one is sent again.
 
         Raises  LaneTimeout, LaneClosed; WorkerLostError if the answer is lost
         """
@@ -421,13 +414,13 @@ class LaneCall(Call):
                     own.lane.send(again, deadline)
                 elif self.message.message_id in gone:
                     raise self.lost_error(may_have_run=True)
-            # Else it is of a call that took too long, whose caller has been told so.
+            # Else it answers a call that timed out, whose caller has got the error.
 
     def _ask(self) -> None:
         """Greet again, and ask what became of the call."""
         own = self._own
         own.serial += 1
-        # What cannot leave now would be asked for nothing: the connection has broken again.
+        # A query that cannot be sent now is useless: the connection has broken again.
         if own.lane.try_send(own.greet()):
             own.lane.try_send(pack_query(own.serial, [self.message.message_id]))
 
@@ -436,7 +429,7 @@ class LaneCall(Call):
         read = Acknowledged(0, self.message.message_id + 1)
         try:
             self._own.lane.try_send(acknowledge(read))
-        except Exception:  # the answer has come: what befalls the lane is the next call's
+        except Exception:  # the answer has come: the next call handles the lane's error
             self._is_broken = True
 
     def _closed_error(self) -> Exception:
@@ -444,7 +437,7 @@ class LaneCall(Call):
         return fresh(self.peer.pipe.error or closed)
 
     def _take_error(self) -> Exception:
-        # Whoever raises an error that it keeps is kept by it.
+        # An error that is raised must not be kept here: it would keep this call alive.
         error, self._error = self._error, None
         assert error is not None, "neither an answer nor an error has come yet"
         return error
@@ -481,9 +474,9 @@ def deadline_of(timeout_s: float) -> tuple[float | None, int]:
 
 @functools.lru_cache(256, typed=True)
 def whole_ms(timeout_s: float) -> int:
-    """Return a timeout in whole milliseconds: what is left over is dropped, but none becomes 0.
+    """Return a timeout in whole milliseconds: the rest is dropped, but none becomes 0.
 
-    Raises  TypeError for what is no number, ValueError for a negative one
+    Raises  TypeError for a value that is not a number, ValueError for a negative one
     """
     timeout_s = seconds("timeout", timeout_s)
     # The small addend is for floats such as 0.57, whose product with 1000 lies just below 570.
@@ -517,9 +510,9 @@ def pack_request(
 
 
 def open_answer(answer: Message, call: Call) -> Any:
-    """Return what an answer carries: the function's result, or a handler's Reply.
+    """Return an answer's content: the function's result, or a handler's Reply.
 
-    Raises  what the callee raised, with its type where that can be had here
+    Raises  the callee's error, with its type where that exists here
     """
     request = call.message
     if request.undo_steps and answer.metadata.get(UNREAD):

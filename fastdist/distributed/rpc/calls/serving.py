@@ -134,7 +134,7 @@ class Incoming:
             )
         try:
             message.open()
-            # Of tensors that came in a context a pass must hear from here that nothing follows.
+            # For tensors of a context, a pass needs the report that nothing here depends on them.
             with (is_of_context and interceptors.request_in(message)) or nullcontext():
                 if handler is not None:
                     # Others may wait for what it should have made.
@@ -213,8 +213,8 @@ class Incoming:
                 answer.metadata[UNREAD] = True
             self._send(answer)
         except Exception as failure:
-            # It pickles, and is too large for a message, say. Its caller must hear of it all the
-            # same.
+            # It pickles, but is too large for a message, for example. Its caller must get an error
+            # anyway.
             answer.undo_packing()
             failure.__context__ = error
             self._send(pack_error(failure, me, request, text_only=True))
@@ -292,7 +292,7 @@ class Server:
     """The source of the pool's work: reads the listener, runs requests, answers them.
 
     `admit(rank, incarnation, meant_for)` returns the worker that may come in, and raises otherwise;
-    `parted(worker)` is told of the answer to a goodbye.
+    `parted(worker)` is called on the answer to a goodbye.
 
     Thread  take from the pool's leader; run on pool threads
     """
@@ -316,7 +316,7 @@ class Server:
         # The rest of a batch that came in, and answers that are to leave as one: see Note
         # [Answers in batches]. The leader alone takes from _inbox.
         self._inbox: deque[Received] = deque()
-        # Guards the two below it: answers are put in by who leads at that moment.
+        # Guards the two below it: the thread that leads at that moment puts answers in.
         self._outbox_lock = threading.RLock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0

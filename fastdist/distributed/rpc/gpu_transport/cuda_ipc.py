@@ -3,31 +3,27 @@
 # The interface.
 #
 # A message's tensors of one GPU, bound for one GPU of a peer, go together: the sender copies them
-# into a piece of a slab (slabs.py), by its thread's current stream, and records the piece's event
-# behind them. It waits for nothing; what the program queues there next, is behind the copies. What
-# names the piece, PIECE below, goes in a block of the arena, and a descriptor of that block among
-# the message's buffers, as for a large tensor of the CPU; ON_DEVICE in the buffer table says that
-# it stands for so many bytes of a GPU. The receiver opens slab and event by their handles, each
-# once, lets its stream wait for the event, copies each tensor to memory of its own, and releases
-# the block when its GPU has done that: by which the piece is the sender's again.
-#
-# So who has a piece, and what becomes of it when a call ends, a connection breaks, or either
-# process does, is told by the arena (distributed/arena). Without the arena among the channels there
-# is no cuda_ipc. It is not viable where the arena is not: elsewhere than on Linux on x86.
-#
-# Offer (offers.py): before a pair of GPUs is used the sender lets the peer read random
-# bytes by this way. The peer answers with them, or with a reason: the channel is not among its own;
-# it does not see the GPU, which it looks for by UUID; cudaDeviceCanAccessPeer says no; CUDA refuses
-# a handle. Until then, where it is refused, and where no piece is free, tensors go by cuda_basic:
-# nobody waits. The agent's debug info tells which pair goes by which way, and why.
-#
-# Safety: a piece is opened for a peer whose offer was taken alone. PIECE is copied before it is
-# looked at, for the peer may write there; the piece must lie within its slab, each tensor within
-# the piece, and the slab, as CUDA sees it, within memory of a GPU; a peer has MOST_SLABS and
-# MOST_PIECES at most. What does not fit is a MessageError to who reads the message.
-#
+# into a piece of a slab (slabs.py), on its thread's current stream, and records the piece's event
+# behind them. It does not wait; later work of the program on that stream is behind the copies. The
+# description of the piece, PIECE below, goes in a block of the arena, with a descriptor of that
+# block among the message's buffers, as for a large tensor of the CPU; ON_DEVICE in the buffer table
+# says that it stands for so many bytes of a GPU. The receiver opens slab and event by their
+# handles, each once, makes its stream wait for the event, copies each tensor to its own memory, and
+# releases the block when its GPU has done that: this returns the piece to the sender.
+# So the arena (distributed/arena) tracks who has a piece, and what happens to it when a call ends,
+# a connection breaks, or a process ends. Without the arena among the channels there is no cuda_ipc.
+# Like the arena, it is viable only on Linux on x86.
+# Offer (offers.py): before a pair of GPUs is used the sender lets the peer read random bytes
+# through this channel. The peer answers with the bytes, or with a reason: the channel is not among
+# its own; it does not see the GPU, which it looks up by UUID; cudaDeviceCanAccessPeer says no; CUDA
+# refuses a handle. Until then, where it is refused, and where no piece is free, tensors go by
+# cuda_basic: nobody waits. The agent's debug info shows the channel of each pair, and why.
+# Safety: a piece is only opened for a peer whose offer was accepted. PIECE is copied before it is
+# checked, since the peer may write there; the piece must be within its slab, each tensor within the
+# piece, and the slab, as CUDA sees it, within memory of a GPU; a peer has MOST_SLABS and
+# MOST_PIECES at most. A violation is a MessageError at the reader of the message.
 # Ends: a peer's slabs are unmapped when it is lost or leaves, each behind the last copy from it, or
-# when it asks for them. Its own slabs a process keeps until it ends, or memory is to be freed
+# when the peer requests that. A process keeps its own slabs until it ends, or memory must be freed
 # (release.py).
 
 from __future__ import annotations
@@ -95,13 +91,13 @@ class Wanted(NamedTuple):
 
 # ---- the sender ----------------------------------------------------------------------------------
 
-# Guards _rings; CUDA is asked while it is held.
+# Guards _rings; CUDA is called while it is held.
 _rings_lock = threading.Lock()
 _rings: dict[int, tuple[Any, SlabRing]] = {}
 
 
 def ring_of(index: int) -> SlabRing:
-    """Return what this process lends of a GPU, to all its peers.
+    """Return the slabs of a GPU that this process lends to its peers.
 
     Raises  DeviceError without that GPU
     """
@@ -121,7 +117,7 @@ def usage() -> dict[int, tuple[int, int]]:
 
 
 def rings() -> list[SlabRing]:
-    """Return what this process lends of all GPUs."""
+    """Return the slabs of all GPUs that this process lends."""
     with _rings_lock:
         return [ring for _, ring in _rings.values()]
 
@@ -129,10 +125,10 @@ def rings() -> list[SlabRing]:
 def lend_arrays(
     index: int, arrays: Sequence[Any], lender: Lender, message_id: int
 ) -> tuple[LentPiece, list[int]] | None:
-    """Copy arrays of a GPU into a piece for a peer and a message; return it, and where each begins
-    there. None if nothing is free.
+    """Copy arrays of a GPU into a piece for a peer and a message; return it, and the offset of
+    each. None if nothing is free.
 
-    Thread  any; waits for nobody. What its current stream is given next comes behind the copies
+    Thread  any; does not wait. Later work of its current stream is behind the copies
     Raises  KernelError
     """
     arena, ring = lender.arena(), ring_of(index)
@@ -162,9 +158,9 @@ def lend_arrays(
 
 
 class PeersSlabs:
-    """What this process has opened of one peer.
+    """The slabs of one peer that this process has opened.
 
-    Thread  any; the lock guards the slabs. CUDA is asked while it is held
+    Thread  any; the lock guards the slabs. CUDA is called while it is held
     """
 
     def __init__(self) -> None:
@@ -280,7 +276,7 @@ _peers: dict[int, PeersSlabs] = {}
 
 
 def get_or_create_peer(arena_id: int) -> PeersSlabs:
-    """Return what is opened of the owner of an arena; messages may name its pieces once it says
+    """Return the opened slabs of the owner of an arena; messages may name its pieces once it says
     `is_open`.
     """
     with _peers_lock:
@@ -288,7 +284,7 @@ def get_or_create_peer(arena_id: int) -> PeersSlabs:
 
 
 def slabs_of(arena_id: int) -> PeersSlabs | None:
-    """Return what is opened of the owner of an arena, if anything was."""
+    """Return the opened slabs of the owner of an arena, if there are any."""
     return _peers.get(arena_id)
 
 
@@ -314,7 +310,7 @@ def borrow_piece(descriptor: Buffer, size: int, sender: object | None = None) ->
 def take_piece(
     peer: PeersSlabs, descriptor: Buffer, size: int, sender: object | None = None
 ) -> Buffer:
-    """Return what a descriptor of a peer's names, as borrow_piece does."""
+    """Return the memory that a peer's descriptor names, as borrow_piece does."""
     block = borrow(descriptor, PIECE.size, sender)
     return block if block is REVOKED else cast(Buffer, CameOnDevice(peer, block, size))
 

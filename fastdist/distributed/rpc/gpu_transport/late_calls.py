@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 # Note [Calls that leave late]
 # A call by the shared lane returns a Future, so its caller need not wait until tensors of devices
-# have come to the CPU. The caller's thread packs the call, queues the copies behind what it has
-# queued on its streams, which so stands before what it queues next, takes the peer's credit, and
-# lets the call be waited for. A thread of the pool waits for the copies, and writes the message;
-# what goes wrong there, ends the Future. To one peer such calls leave in the order in which they
-# were made. Calls without a wait (on the CPU alone, or by cuda_ipc) leave at once, before them.
-#
-# Until it has left, a call that ends (a timeout, a lost peer) takes back what packing it did, and
-# its peer, which never heard of it, is told nothing.
+# have come to the CPU. The caller's thread packs the call, queues the copies behind its earlier
+# work on its streams, and so before its later work, takes the peer's credit, and registers the
+# call. A thread of the pool waits for the copies, and writes the message; its errors end the
+# Future. Such calls to one peer leave in the order in which they were made. Calls without a wait
+# (on the CPU alone, or by cuda_ipc) leave at once, before them.
+# Until it has left, a call that ends (a timeout, a lost peer) undoes its packing, and its peer,
+# which never received it, gets no notice.
 
 
 class LateCall(FutureCall):
@@ -87,7 +86,7 @@ class LateCall(FutureCall):
 
 
 class LateCalls:
-    """What a client's requests go through where there are device maps.
+    """The path of a client's requests where there are device maps.
 
     Thread  any; the lock guards the queues
     """
@@ -95,7 +94,7 @@ class LateCalls:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.RLock()
-        # Of each peer that is waited for: its calls, in the order in which they were made.
+        # For each peer that is waited for: its calls, in the order in which they were made.
         self._waiting: dict[Worker, deque[LateCall]] = {}
 
     def request(

@@ -1,7 +1,7 @@
 """How two workers of one machine come to send tensors from GPU to GPU, and learn why not."""
 
-# See cuda_ipc.py. An offer is a request that the agent makes of itself, at the first tensor
-# of a GPU for one of a peer's. The arena comes first, for its table tells who has what.
+# See cuda_ipc.py. An offer is a request that the agent makes on its own, at the first tensor of a
+# GPU for a GPU of a peer. The arena comes first, since its table tracks who has what.
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _PROOF_BYTES = 32
 
 
 class IpcOffers:
-    """What this worker's GPUs lend to others', and whose memory its own may read.
+    """This worker's loans of GPU memory to others, and the memory of others that it may read.
 
     `arena_of(worker)` returns the id of the arena that a worker lends from, None if there is none;
-    `lives(record)` tells whether a worker's process is there.
+    `lives(record)` says whether a worker's process exists.
 
     Thread  any
     """
@@ -77,7 +77,7 @@ class IpcOffers:
         self._release.close()
 
     def lenders_to(self, worker: Worker, host: Lender) -> GpuLenders | None:
-        """Return what lends GPUs' memory to a worker, which has the arena of `host`."""
+        """Return the lenders of GPUs' memory to a worker, which has the arena of `host`."""
         if not self._is_wanted:
             return None
         made = GpuLenders(host, lambda pair: self._offer_soon(pair, host, worker))
@@ -85,7 +85,7 @@ class IpcOffers:
         return made
 
     def get_debug_info(self) -> dict[str, str]:
-        """Return what is lent, and by which way tensors of GPUs go to whom."""
+        """Return the amount of lent memory, and the channel of GPU tensors to each peer."""
         why_none = why_not_viable() or "not among the channels"
         info = {} if self._is_wanted else {"agent.cuda_ipc": f"none: {why_none}"}
         for index, (lent_bytes, bytes_there) in usage().items():

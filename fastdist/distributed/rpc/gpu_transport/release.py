@@ -32,9 +32,9 @@ RELEASE_TIMEOUT_S = 30.0
 
 
 class SlabRelease:
-    """What asks for this worker's slabs back, and gives those of others back.
+    """Recalls this worker's slabs, and closes those of others on request.
 
-    `arena_of(worker)` is as in IpcOffers, `lives(record)` tells whether a process is there.
+    `arena_of(worker)` is as in IpcOffers, `lives(record)` says whether a process exists.
 
     Thread  any
     """
@@ -66,12 +66,12 @@ class SlabRelease:
             lent.remove(self.ask_back)
 
     def lends_to(self, worker: Worker, lenders: GpuLenders) -> None:
-        """Take note of who may come to have slabs of this worker's open."""
+        """Remember a worker that may come to have slabs of this worker open."""
         with self._lock:
             self._lenders.append((worker, lenders))
 
     def listen(self) -> None:
-        """Be asked when memory is to be freed; from the first slab on."""
+        """Register for requests to free memory; from the first slab on."""
         from fastdist.devices.cuda.memory import lent
 
         with self._lock:
@@ -82,7 +82,7 @@ class SlabRelease:
     def ask_back(self) -> None:
         """Begin to give all slabs back that lie idle; waits for nobody."""
         with self._lock:
-            # Who was lost, and whose process has ended, has nothing open.
+            # A lost worker whose process has ended has nothing open.
             self._lenders = [
                 (worker, lenders)
                 for worker, lenders in self._lenders
@@ -104,7 +104,7 @@ class SlabRelease:
 
 
 class _Asked:
-    """One slab that is on its way back, and those who have it open.
+    """One recalled slab, and the workers that have it open.
 
     Thread  any; the lock guards the numbers
     """

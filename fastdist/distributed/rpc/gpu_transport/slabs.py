@@ -1,4 +1,4 @@
-"""The memory of one GPU that this process lends to others: slabs of its own, in pieces."""
+"""The memory of one GPU that this process lends to others: slabs, cut into pieces."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from fastdist.devices.cuda.stream import CudaEvent
 
 # Note [Slabs]
-# A slab goes back to its GPU only when all who have it open have closed it (release.py): CUDA
-# does not say what becomes of it before. So there are few, large ones, no more bytes in all than
-# MOST_BYTES or a SHARE of the GPU's memory, and pieces of any size are cut from them. A piece is
-# lent for one message, together with a block of the arena, of which the arena's table says who has
-# it (Note [Who has a block]): no message tells that the piece came back. It serves anew once the
-# event behind what was written to it has passed, which it has not yet where a call was given up at
-# once. Where no piece is free nobody waits: the tensors go by cuda_basic.
+# A slab goes back to its GPU only when all that have it open have closed it (release.py): CUDA does
+# not define an earlier release. So there are few, large ones, no more bytes in all than MOST_BYTES
+# or a SHARE of the GPU's memory, and pieces of any size are cut from them. A piece is lent for one
+# message, together with a block of the arena, whose table shows who has it (Note [Who has a
+# block]): no message returns the piece. It serves again once the event behind the writes to it has
+# passed, which may take a moment where a call was given up at once. Where no piece is free nobody
+# waits: the tensors go by cuda_basic.
 MOST_BYTES: Final = 2 << 30
 SHARE: Final = 16
 SLAB_BYTES: Final = 64 << 20
-# Of each piece, and more than what goes in a message's first frame.
+# The alignment of pieces, and more than the bytes in a message's first frame.
 STEP: Final = 64 << 10
 # Pieces that are out at once: each has an event, which its reader keeps open.
 MOST_PIECES: Final = 512
-# Of tensors in a piece.
+# The alignment of tensors in a piece.
 _ALIGNMENT: Final = 256
 
 _logger = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class SlabRing:
     """Pieces of the slabs of one GPU. See Note [Slabs].
 
     Units   bytes
-    Thread  any; the lock guards all behind it. CUDA and arenas are asked while it is held
+    Thread  any; the lock guards all behind it. CUDA and arenas are called while it is held
     """
 
     def __init__(self, backend: CudaBackend, index: int, most_bytes: int | None = None) -> None:
@@ -152,7 +152,7 @@ class SlabRing:
             piece.lent = arena, slot, generation, arena.row(slot)
 
     def drop(self, piece: Piece) -> None:
-        """Take a piece back that nobody was told of."""
+        """Take back a piece that was never sent."""
         piece.is_dropped = True
 
     def usage(self) -> tuple[int, int]:

@@ -47,11 +47,11 @@ _LONE_TENSOR: Final = _LENGTH.pack(_LONE)
 _MAX_NAMES: Final = 4096
 _TENSOR_CLASSES: Final = frozenset({Tensor, Parameter})
 
-# What other files of this package pickle in their own way: class -> function to (rebuild, args).
+# Reducers of other files of this package: class -> function to (rebuild, args).
 # The rebuilding functions are found by name in _rebuilders, in strict mode as well.
 _reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 _rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
-# What users' picklers have registered beside these (internal.py), and how often either has changed.
+# Reducers that users' picklers have registered (internal.py), and how often either has changed.
 _users_reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {}
 _num_changes = 0
 # Names of rebuilding functions, as pickles have them, of what must be read wherever it comes.
@@ -203,7 +203,7 @@ def reads_plainly(body: Buffer) -> bool:
 
 
 def must_be_read(body: Buffer, encoding: int) -> bool:
-    """Return whether a body may hold something that somebody must hear of, wanted or not.
+    """Return whether a body may hold a value that must be read, wanted or not.
 
     Note    the same name within some data only makes the answer True
     """
@@ -362,7 +362,7 @@ class _Unpickler(pickle.Unpickler):
         self._tensors = tensors
 
     def examine(self, module: str, name: str) -> tuple[Any, Use]:
-        """Return what a name means, and what a body may do with it."""
+        """Return the object that a name means, and what a body may do with it."""
         rebuild = self._rebuilder(module, name)
         if rebuild is None:
             return gate.examine(module, name)
@@ -381,7 +381,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _read_what_must_be(body: Buffer, encoding: int) -> None:
-    """Read, and drop, what somebody must hear of in a body that cannot be read otherwise."""
+    """Read, and drop, the values that must be read in a body that cannot be read otherwise."""
     if must_be_read(body, encoding):
         try:
             nesting = gate.max_nesting()

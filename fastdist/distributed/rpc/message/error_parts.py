@@ -1,11 +1,11 @@
 """Exceptions taken apart and put together again, without running what their classes define."""
 
 # Note [Exceptions as values] An exception pickles as its class and its `args`, with which the class
-# is called again. That fails for every class whose __init__ takes something else than it gives to
-# Exception, it loses what stands in slots, and it lets a sender run the __init__ of any exception
-# that is loaded here, with arguments of his choice. So exceptions travel in our own form: the class
-# is made by the __new__ and __init__ of the builtin exception it stands on, and what its instance
-# held is put back. Classes that say themselves how they pickle are asked.
+# is called again. That fails for every class whose __init__ takes other arguments than it passes to
+# Exception, it loses values in slots, and it lets a sender run the __init__ of any exception that
+# is loaded here, with arguments of its choice. So exceptions travel in our own form: the object is
+# made by the __new__ and __init__ of its builtin base exception, and its attributes are restored.
+# Classes with their own pickling methods use these.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fastdist.core.errors import MessageError, RpcError
 
-# What pickle and copy ask a class for.
+# The methods with which a class controls pickle and copy.
 _OWN_WAYS: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__")
 # Members that are neither in `args` nor in `__dict__`, and that the builtin __init__ takes.
 _NAMED_PARTS: Final[tuple[tuple[type[BaseException], tuple[str, ...]], ...]] = (
@@ -56,7 +56,7 @@ def rebuild_error(
 ) -> BaseException:
     """Return an exception of this class with these `args`, whatever its own __init__ takes.
 
-    Raises  MessageError for what is no class of exceptions, and for parts that make none
+    Raises  MessageError unless it is a class of exceptions, and for parts that do not fit it
     """
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise MessageError(f"{type(kind).__name__} is not a class of exceptions")

@@ -1,4 +1,4 @@
-"""How the ids that workers give out are told to people, and read when people give them back."""
+"""The form in which people read workers' ids, and in which they are parsed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_WORKER_ID: Final = 65535
 LOCAL: Final = (1 << RANK_SHIFT) - 1
 _COUNT_BITS: Final = 15
 _COUNT: Final = (1 << _COUNT_BITS) - 1
-# A life that counts from 0 is told in decimals up to here, later than any counts in hours.
+# A life that counts from 0 uses decimals up to here, later than any that counts in hours.
 _LONG: Final = 1 << 32
 
 _FORM = re.compile(r"(\d+):(?:([0-9a-f]{1,9})\.)?(\d+)")

@@ -48,7 +48,7 @@ NO_INDEX: Final = 0xFFFF
 # Instead of a number of frames.
 IN_ARENA: Final = 0xFFFFFFFF
 ON_DEVICE: Final = 0xFFFFFFFE
-# The message id of what is no call and answers none: greetings and notices.
+# The message id of messages that neither are a call nor answer one: greetings and notices.
 NO_CALL: Final = (1 << 64) - 1
 
 HEADER: Final = struct.Struct("<BBHIQQII4xIIQHHII")

@@ -1,4 +1,4 @@
-"""What a worker sends and takes at most: sizes, counts and depths, all of them options."""
+"""The limits of messages that a worker sends and accepts: sizes, counts and depths, as options."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _DEEPEST = 256
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one worker, which it tells the others when they meet.
+    """The limits of one worker, which it sends to the others when they meet.
 
-    Nobody sends more than the receiver takes. `message_bytes` is a whole message, `header_bytes`
+    Nobody sends more than the receiver accepts. `message_bytes` is a whole message, `header_bytes`
     its header with the metadata but without tables and body, `nesting` how deep values of the
-    metadata, and in strict mode of a body, may nest; `frame_bytes` is what goes in one piece, and
-    what ends the connection that brings it is `wire_frame_bytes`. `connections` are those of one
-    member, and `handshake_s` is how long one may take to become that. Calls to one peer without an
-    answer are at most `outstanding_calls`, and `outstanding_bytes` in all; who has left so many
-    bytes of answers unread (4 MiB at least) has its next calls begin when half of them are read.
+    metadata, and in strict mode of a body, may nest; `frame_bytes` is the size of one piece, and
+    `wire_frame_bytes` the size that ends the connection. `connections` are those of one member, and
+    `handshake_s` is how long a new one may take for its handshake. Calls to one peer without an
+    answer are at most `outstanding_calls`, and `outstanding_bytes` in all; a worker that has left
+    so many bytes of answers unread (4 MiB at least) has its next calls begin when half of them are
+    read.
 
-    Raises  ValueError for what is no number, or too small to work with
+    Raises  ValueError for a value that is not a number, or too small to work with
     """
 
     message_bytes: int = MAX_BYTES
@@ -57,7 +58,7 @@ class Limits:
                 f"wire_frame_bytes is {self.wire_frame_bytes}, frame_bytes is {self.frame_bytes}; "
                 "what is sent in one piece must pass the wire"
             )
-        # What a message without tables may carry: asked at each call.
+        # The most bytes of a message without tables: used at each call.
         body = min(self.frame_bytes, self.message_bytes) - HEADER.size
         object.__setattr__(self, "plain_bytes", body)
 
@@ -68,7 +69,7 @@ class Limits:
         set_wire_limits(self.wire_frame_bytes, round(self.handshake_s * 1000))
 
     def towards(self, theirs: Limits) -> Limits:
-        """Return what a worker with these limits may send to one with others."""
+        """Return the limits for messages from a worker with these limits to one with others."""
         return replace(
             self, **{name: min(getattr(self, name), getattr(theirs, name)) for name in _TAKEN}
         )

@@ -44,7 +44,7 @@ from .types import RESPONSE, USER_WORK
 
 
 class _Packing(threading.local):
-    """What this thread packs: an RRef in it will live where it goes."""
+    """The message that this thread packs: an RRef in it will live at the receiver."""
 
     message: Message | None = None
 
@@ -62,8 +62,8 @@ packing = _Packing()
 class Message:
     """One request, answer or notice, on its way out or as it came in.
 
-    Its header, its small values, and a value in `body` whose Tensors are `tensors`. Of what came in
-    the tensors still lie in `buffers`, as `entries` say, until `open` makes them.
+    It has a header, small values, and a value in `body` whose Tensors are `tensors`. The tensors of
+    an incoming message stay in `buffers`, as `entries` describe, until `open` makes them.
 
     Units   timeout_ms is what is left for the call; 0 means it has no deadline
     """
@@ -93,10 +93,10 @@ class Message:
     # How much of it is not in its frames.
     lent_bytes: int = 0
     is_read: bool = False
-    # What whoever reads the value is told instead, once it has been read.
+    # An error for readers of the value, in its place, once it has been read.
     refusal: Exception | None = None
-    # On the way out: what takes back what packing it did, and what is to be done when it is known
-    # to have been read, which only requests may ask for. See Note [Packing].
+    # On the way out: functions that undo the packing, and functions to run when the message is
+    # known to have been read, which only requests may have. See Note [Packing].
     undo_steps: Sequence[Callable[[], None]] = ()
     delivery_steps: Sequence[Callable[[], None]] = ()
 
@@ -155,7 +155,7 @@ class Message:
 
         Raises  RpcError for what does not pickle, as `name`
         """
-        # What is being pickled may make a call itself.
+        # The pickled objects may make calls themselves.
         outer, packing.message = packing.message, self
         try:
             if self.type in USER_WORK:
@@ -199,8 +199,8 @@ class Message:
         limits: Limits = DEFAULT,
         departure: Departure | None = None,
     ) -> list[Buffer]:
-        """Return the frames to send; large buffers stay outside of them if lender takes them. Of
-        what is on devices a departure may have been made before.
+        """Return the frames to send; large buffers stay outside of them if lender takes them. A
+        departure may have been made before for tensors on devices.
 
         Raises  MessageError beyond the receiver's limits: better here, with a name, than as a
                 dropped connection; DeviceError for a tensor on a device that the map does not name

@@ -1,10 +1,10 @@
 """NumPy's arrays, numbers and dtypes in a body: a code, a shape and bytes, each checked."""
 
-# Note [NumPy's own pickles] An array pickled as NumPy does it is rebuilt by setting the state of a
-# dtype and of an array. Those states are believed: a dtype whose flags deny that it holds objects
-# lets bytes be taken for pointers. That is more than strict mode may let a caller do, so arrays
-# travel in our own form, which is built by public functions alone, and in strict mode NumPy's is
-# not read. What has no code (objects, records, other packages' dtypes) goes NumPy's way.
+# Note [NumPy's own pickles] NumPy's pickle of an array is rebuilt by setting the state of a dtype
+# and of an array. These states are trusted: a dtype whose flags deny that it holds objects lets
+# bytes be used as pointers. That is more than strict mode may let a caller do, so arrays travel in
+# our own form, which only public functions build, and in strict mode NumPy's is not read. Arrays
+# without a code (objects, records, other packages' dtypes) use NumPy's.
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rebuild_dtype(code: str) -> np.dtype[Any]:
         if isinstance(code, str) and _CODE.fullmatch(code):
             return np.dtype(code)
     except (TypeError, ValueError):
-        pass  # told below, as everything else that is no dtype
+        pass  # raised below, as for everything else that is not a dtype
     raise MessageError(
         f"{reprlib.repr(code)} is not the code of a dtype of numbers, texts or times"
     )
@@ -76,7 +76,7 @@ def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> n
     if data:
         return np.frombuffer(data, dtype).reshape(shape, order=in_order)
     try:
-        # In a buffer of its own: np.empty takes memory for one item, which may be of a gigabyte.
+        # In a separate buffer: np.empty takes memory for one item, which may be of a gigabyte.
         return np.ndarray(shape, dtype, bytearray(), order=in_order)
     except ValueError as error:
         raise MessageError(f"an array of {code}, shape {shape}: {error}") from error
@@ -107,7 +107,7 @@ def _reduce_scalar(scalar: np.generic[Any]) -> Any:
 
 
 def _reduce_passage(passage: Passage) -> Any:
-    # What processes share is memory of this machine: other workers get a copy.
+    # Memory that processes share is local to this machine: other workers get a copy.
     return _reduce_array(passage._array)
 
 

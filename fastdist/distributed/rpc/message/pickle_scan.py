@@ -1,19 +1,18 @@
 """A look at a pickle before it is read: only what our own Pickler writes, nothing too deep."""
 
-# Note [What a pickle can do to its reader] The Unpickler believes what it reads. A memo index of
-# 2^32 makes it fill a table of that size; a length makes it allocate before it looks whether the
-# bytes are there; a frame that ends within an argument makes it drop bytes, so that it reads other
-# opcodes than those that stand there; tuples nested 200,000 deep, as a key of a dictionary,
-# overflow the C stack when they are hashed, and a tuple of the same tuple twice, 60 times over, is
-# hashed for years; a state may be set into a class that was only named, which changes it for
-# everybody, or into an array, which believes it. In open mode whoever sends a body may run any
-# function here, so none of that matters. In strict mode a sender may not, so every opcode is held
-# against what protocol 5 writes, every number against the bytes that came, and every call and
-# change against what may be done with what was named (pickle_uses.py).
-#
-# What bytes make that are written once and named again and again, five bytes each time, is bounded
-# as a whole: copies, hashes and states together, to _TIMES the body's size. Lists, dicts and sets,
-# which one byte makes, are bounded by the room that they take.
+# Note [What a pickle can do to its reader] The Unpickler trusts its input. A memo index of 2^32
+# makes it fill a table of that size; a length makes it allocate before it checks that the bytes
+# exist; a frame that ends within an argument makes it drop bytes, so that it reads other opcodes
+# than those in the body; tuples nested 200,000 deep, as a key of a dictionary, overflow the C stack
+# when they are hashed, and a tuple of the same tuple twice, 60 times over, is hashed for years; a
+# state may be set into a class that was only named, which changes it for everybody, or into an
+# array, which trusts it. In open mode the sender of a body may run any function here, so none of
+# that matters. In strict mode it may not, so every opcode is checked against the output of protocol
+# 5, every number against the bytes that came, and every call and change against the permitted uses
+# of the named object (pickle_uses.py).
+# Objects that are written once and named again and again, five bytes each time, have one bound for
+# their copies, hashes and states together: _TIMES the body's size. Lists, dicts and sets, which one
+# byte makes, are bounded by their memory.
 
 from __future__ import annotations
 
@@ -43,27 +42,27 @@ from .pickle_uses import (
     Use,
 )
 
-# What an opcode does: its argument's bytes, and a number or a value, are beside it.
+# Effects of an opcode: with the size of its argument in bytes, and a number or a value.
 _SCALAR, _COUNTED, _EMPTY, _WRAP, _TUPLE, _GROW, _GROW_MARK, _CALL, _OTHER = range(1, 10)
 _FORBIDDEN: Final = (0, 0, 0)
 
-# What lies on the stack, by kind (see pickle_uses.py): [kind, depth, cost of hashing it, and
-#   of a tuple                    its items
-#   of a list, dict, set          how much it holds
-#   of text, bytes, a long int    where it stands, its bytes
-#   of what was named             its Use].
-# Lists, since what is not finished may still grow; of what is the same for all there is one each.
+# Items on the stack, by kind (see pickle_uses.py): [kind, depth, cost of hashing it, and
+#   for a tuple                   its items
+#   for a list, dict, set         how much it holds
+#   for text, bytes, a long int   its position, its bytes
+#   for a named object            its Use].
+# Items are lists, since unfinished ones may still grow; constant items exist once.
 _SINGLE: Final[Item] = [SINGLE, 0, 1, 0, 1]  # None, True, False
 _INT: Final[Item] = [INT, 0, 1, 0, 1]
 _FLOAT: Final[Item] = [FLOAT, 0, 1, 0, 1]
 _NOTHING: Final[Item] = [TUPLE, 1, 1, []]
 
-# How much is copied, hashed and set: a body of any size may have this much, a large one so many
-# times its bytes. What our Pickler writes of honest values takes about once its bytes.
+# The bound on copies, hashes and states: a body of any size may have _FREE, a large one _TIMES its
+# bytes. Our Pickler's output for honest values needs about once its bytes.
 _FREE: Final = 1 << 20
 _TIMES: Final = 16
-# How much room lists, dicts and sets may take beside what is in them: one byte makes one. What our
-# Pickler writes of an empty list or dict is two bytes.
+# The bound on memory of lists, dicts and sets without their content: one byte makes one. Our
+# Pickler writes two bytes for an empty list or dict.
 _ROOM_TIMES: Final = 48
 _ROOM_OF: Final = {ITEMS: 64, KEYS: 72, MEMBERS: 224}
 _MOST_BYTES_OF_A_NAME: Final = 4096
@@ -133,14 +132,13 @@ _TAKERS: Final = {
 def require_sound(
     body: Buffer, max_nesting: int = MAX_NESTING, examine: Examine = lambda *_: (None, ANYTHING)
 ) -> dict[tuple[str, str], Any]:
-    """Look at a whole pickle without building anything of it; return what it names.
+    """Scan a whole pickle without building anything of it; return the names that it uses.
 
-    See Note [What a pickle can do to its reader]. What may be named, and what may be done with it,
-    is for examine to say; without one every name passes, and only the pickle itself is looked at.
+    See Note [What a pickle can do to its reader]. examine decides which names are permitted, and
+    for which uses; without it every name passes, and only the pickle itself is checked.
 
     Raises  MessageError for opcodes and numbers that our Pickler does not write, for more than
-            max_nesting levels, and where something would be called or changed that may not be;
-            what examine raises
+            max_nesting levels, and for calls or changes that are not permitted; errors of examine
     """
     scan = _Scan(bytes(body), max_nesting, examine)
     try:
@@ -306,7 +304,7 @@ class _Scan:
             raise MessageError(f"a body of protocol {argument}; workers write {_PROTOCOL}")
 
     def _name(self, module: Item, name: Item) -> Item:
-        """Return what two texts name."""
+        """Return the object that two texts name."""
         if not (module[0] == name[0] == TEXT) or max(module[4], name[4]) > _MOST_BYTES_OF_A_NAME:
             raise MessageError("a body that names something by a value that is not a name")
         try:

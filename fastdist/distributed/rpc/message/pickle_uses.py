@@ -1,12 +1,11 @@
-"""What a pickle may do with a thing that it names: refer to it, or call it in one form."""
+"""The uses of a named object that a pickle may make: refer to it, or call it in one form."""
 
-# Note [What is made of what is named] In strict mode the forms in which our Pickler writes plain
-# values are the only ones in which their classes may be called: a range of three numbers, but no
-# list of a range. What a rebuilding function of ours returns, or a user's function, is finished: a
-# state that is set afterwards into an array or a dtype is believed by NumPy, and what a function
-# returned may be somebody else's. Only an instance that this very pickle makes of an exported or
-# allowed class, or of an exception, takes a state, and only one that Python code reads: what is
-# written in C believes its states.
+# Note [What is made of what is named] In strict mode the classes of plain values may only be called
+# in the forms that our Pickler writes: a range of three numbers, but not a list of a range. Results
+# of our rebuilding functions, or of a user's functions, are finished: NumPy trusts a state that is
+# set afterwards into an array or a dtype, and a function's result may belong to somebody else. Only
+# an instance that this very pickle makes of an exported or allowed class, or of an exception, takes
+# a state, and only if Python code reads the state: classes written in C trust it.
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ _ONLY_NAMED: Final = (
     *("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str"),
     *("tuple", "NotImplemented", "Ellipsis"),
 )
-# What strict mode always loads. NumPy's values have a form of their own: see numpy_values.py.
+# Names that strict mode always loads. NumPy's values have another form: see numpy_values.py.
 _PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
     ("builtins", "complex"): Use(b"R\x81", _of(FLOAT, FLOAT)),
     ("builtins", "object"): Use(b"\x81", _of()),
@@ -101,14 +100,14 @@ _PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
     ("decimal", "Decimal"): Use(b"R", _of(TEXT)),
     ("fractions", "Fraction"): Use(b"R", _numbers(2)),
 }
-# What was written in C, or keeps an array and what is known of it apart, believes a state.
+# Classes written in C, or with an array separate from its description, trust a state.
 _BELIEVERS: Final = (np.ndarray, np.generic, np.dtype, Tensor, Enum)
 # Their __init__ believes numbers, and walks what it is given.
 _PARSERS: Final = (UnicodeError, SyntaxError, BaseExceptionGroup)
 
 
 def plain_use(module: str, name: str) -> Use | None:
-    """Return the use of a plain value's class, if it is one of those that anybody may name."""
+    """Return the use of a plain value's class, if anybody may name it."""
     return _PLAIN.get((module, name))
 
 

@@ -1,4 +1,4 @@
-"""Where arrays of the CPU lie in a message's buffers: what shares memory there goes together."""
+"""Places of CPU arrays in a message's buffers: arrays that share memory share a buffer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[Place], list[Buf
 
 
 def place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> Place:
-    """Give an array a buffer of its own, and return where it lies."""
+    """Give an array a new buffer, and return its place."""
     if array.flags.c_contiguous:
         buffers.append(_memory_of(array))
         return len(buffers) - 1, 0, None

@@ -100,10 +100,10 @@ def words_of(error: BaseException) -> str:
 
 
 def _note_origin(error: BaseException, origin: str) -> None:
-    """Add where an error comes from to its notes, of which a user may have made anything.
+    """Add an error's origin to its notes, which a user may have set to anything.
 
-    Note    written where add_note writes it, which fails for classes that let nothing be set, and
-            for notes that are no list
+    Note    written where add_note writes it, which fails for classes that allow no attributes, and
+            for notes that are not a list
     """
     attributes = error.__dict__
     notes = attributes.get("__notes__", [])

@@ -215,8 +215,8 @@ class Tables:
             )
 
 
-# What follows the header, a buffer's entry and a tensor's, is the same for all tensors of a shape:
-# it is made once and read once. Where the number of dimensions stands, at the end of it:
+# The bytes after the header, a buffer's entry and a tensor's are the same for all tensors of a
+# shape: they are made once and read once. The number of dimensions is at the end of the entry:
 _NDIM_AT: Final = HEADER.size + BUFFER.size + TENSOR.size - 1
 
 

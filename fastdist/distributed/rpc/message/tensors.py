@@ -38,8 +38,8 @@ def pack_tensors(
     *,
     goals: Sequence[Device] = (),
 ) -> tuple[list[TensorEntry], list[Buffer]]:
-    """Return table and buffers of tensors; those that share memory share a buffer. What the lender
-    takes of GPUs for the message stays there. They go to `goals`, by the map where there are none.
+    """Return table and buffers of tensors; those that share memory share a buffer. GPU tensors that
+    the lender accepts for the message stay there. They go to `goals`, or by the map without goals.
 
     Raises  DeviceError for a tensor on a device that the map does not name
     """
@@ -379,7 +379,7 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
 
 
 class _Geometry(NamedTuple):
-    """What follows from a dtype code, a shape and strides: steps in bytes are None in C order."""
+    """The layout of a dtype code, a shape and strides: steps in bytes are None in C order."""
 
     layout: Layout
     extent_bytes: int
@@ -406,17 +406,17 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
 
 
 # Note [Events in Futures]
-# Nobody waits for tensors on their way to a device: what is queued behind the copies, on the
-# streams of the thread that opened the message, sees them. Who waits for a Future may have other
-# streams. So the Future of an answer holds events behind the copies, and whoever takes its value
-# lets its own streams wait for them; the CPU does not.
+# Nobody waits for tensors on their way to a device: work that is queued behind the copies, on the
+# streams of the thread that opened the message, sees them. A waiter for a Future may have other
+# streams. So the Future of an answer holds events behind the copies, and a thread that takes its
+# value makes its own streams wait for them; the CPU does not wait.
 
 
 def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
-    """Return what lets the current streams of the thread that calls it wait for those of tensors
-    that are on their way to devices; None if all are on the CPU.
+    """Return a function that makes the current streams of its thread wait for tensors on their way
+    to devices; None if all are on the CPU.
 
-    Thread  the one that opened their message; what it returns: any
+    Thread  the one that opened their message; the returned function: any
     Source  PyTorch, aten/src/ATen/core/ivalue_inl.h, Future::synchronizeWithCurrentStreams
     """
     by_device: dict[Device, list[Any]] = {}

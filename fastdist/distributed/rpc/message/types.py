@@ -11,7 +11,7 @@ OURS: Final = 0x80
 
 
 class MessageType(IntEnum):
-    """What a message asks or answers.
+    """The type of a request or an answer.
 
     Source  PyTorch, torch/csrc/distributed/rpc/message.h
     """
@@ -35,7 +35,7 @@ class MessageType(IntEnum):
     RREF_FORK_REQUEST = 0x0C | REQUEST
     RREF_CHILD_ACCEPT = 0x0D | REQUEST
     RREF_ACK = 0x0E | RESPONSE
-    # A call wrapped with autograd information; the wrapped type travels beside it.
+    # A call wrapped with autograd information; the wrapped type is stored separately.
     FORWARD_AUTOGRAD_REQ = 0x0F | REQUEST
     FORWARD_AUTOGRAD_RESP = 0x10 | RESPONSE
     # Gradients on their way back.
@@ -63,7 +63,7 @@ class MessageType(IntEnum):
     # A distributed pass that failed somewhere, told to all workers it reached.
     ABORT_AUTOGRAD_CONTEXT_REQ = OURS + 0x09 | REQUEST
     ABORT_AUTOGRAD_CONTEXT_RESP = OURS + 0x0A | RESPONSE
-    # What the root of a stalled pass asks everybody.
+    # The query of a stalled pass's root to all workers.
     PASS_PROGRESS_REQ = OURS + 0x0B | REQUEST
     PASS_PROGRESS_RESP = OURS + 0x0C | RESPONSE
     # The answer to a request on a connection whose first message was no HELLO.
@@ -78,7 +78,7 @@ class MessageType(IntEnum):
     # not come is taken back.
     RREF_GIVE_UP_REQ = OURS + 0x16 | REQUEST
     RREF_GIVE_UP_RESP = OURS + 0x17 | RESPONSE
-    # A notice to who has said BYE: nobody waits any more for what it has sent.
+    # A notice to a worker that has sent BYE: nobody waits any more for its messages.
     FAREWELL = OURS + 0x18
     # Begin to record time ranges, tell the clock, hand over what was recorded.
     PROFILE_GROUP_REQ = OURS + 0x19 | REQUEST
@@ -107,8 +107,8 @@ for _kind in MessageType:
     if _kind not in RESPONSE_OF and _end in ("REQ", "CALL"):
         RESPONSE_OF[_kind] = MessageType[f"{_name}_{'RESP' if _end == 'REQ' else 'RET'}"]
 
-# What a shutdown sends while it waits until nothing else is under way, what changes nothing, and
-# what is about a call that is over.
+# Messages of a shutdown while it waits until nothing else is under way, messages that change
+# nothing, and messages about a call that is over.
 NOT_COUNTED: Final = frozenset(
     {
         _T.SHUTDOWN_BARRIER_REQ,
@@ -141,8 +141,8 @@ OURS_ALONE: Final = frozenset(
         _T.RREF_GIVE_UP_REQ,
     }
 )
-# Requests whose callee is sure to hear of it when they are given up: they may bring references, or
-# their answers may, or tensors in memory that is lent.
+# Requests whose callee always gets a notice when they are given up: they or their answers may bring
+# references, or tensors in memory that is lent.
 TOLD_IF_GIVEN_UP: Final = frozenset(
     {
         _T.SCRIPT_CALL,
@@ -153,7 +153,7 @@ TOLD_IF_GIVEN_UP: Final = frozenset(
         _T.BACKWARD_AUTOGRAD_REQ,  # gradients come back in its answer
     }
 )
-# What there is: to ask a MessageType for another number raises.
+# All types: MessageType(number) raises for another number.
 KINDS: Final = frozenset(MessageType)
 # Calls whose result is the answer, and answers that hold a value.
 CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
@@ -164,10 +164,9 @@ WITH_VALUE: Final = frozenset(
 
 
 def call_type_of(function: object) -> MessageType:
-    """Return how a call of function travels: an op of this package as a built-in operator.
+    """Return the message type for a call of function: an op of this package is a built-in operator.
 
-    Whoever wraps messages may conclude something from that: an op gives nothing that requires grad
-    if nothing that it takes does.
+    Interceptors may rely on it: an op's results require grad only if an input does.
     """
     is_op = getattr(function, "__module__", None) == "fastdist"
     return MessageType.SCRIPT_CALL if is_op else MessageType.PYTHON_CALL

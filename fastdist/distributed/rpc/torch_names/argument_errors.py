@@ -1,4 +1,4 @@
-"""What users give: times, and what is said of a wrong type in the words of PyTorch's bindings."""
+"""Arguments of users: times, and errors for a wrong type with the text of PyTorch's bindings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from ....core.short_repr import short_repr
 
-# What begins the words where it is not known which function was called.
+# The beginning of the text where the name of the function is unknown.
 INCOMPATIBLE: Final = "incompatible function arguments: "
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -30,7 +30,7 @@ def incompatible(
 
 
 def constructor(signature: str) -> Callable[[C], C]:
-    """Decorate an __init__ whose TypeErrors are to be told so."""
+    """Decorate an __init__ whose TypeErrors get this text."""
 
     def decorate(init: C) -> C:
         @functools.wraps(init)
@@ -38,7 +38,7 @@ def constructor(signature: str) -> Callable[[C], C]:
             try:
                 init(self, *args, **kwargs)
             except TypeError as error:
-                # What the class that this one is made from has wrapped is told once.
+                # An error that the base class has already wrapped is not wrapped again.
                 why = str(error).rpartition("\n\n")[2].removeprefix(INCOMPATIBLE)
                 raise incompatible("__init__", signature, why, *args, **kwargs) from None
 
@@ -47,14 +47,14 @@ def constructor(signature: str) -> Callable[[C], C]:
     return decorate
 
 
-# What is longer is as good as never, and more than threads can wait for.
+# A longer time is as good as for ever, and more than threads can wait for.
 LONGEST_S: Final = 1e9
 
 
 def seconds(name: str, value: object) -> float:
     """Return a number of seconds; 0 stands for no limit, as does infinity.
 
-    Raises  TypeError for what is no number, ValueError for a negative one
+    Raises  TypeError for a value that is not a number, ValueError for a negative one
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         none = f"; {name} must be a number; 0 means no timeout" if value is None else ""

@@ -38,7 +38,7 @@ def _repr_of_member(member: enum.Enum) -> str:
     return f"BackendType.{member.name}"
 
 
-# Made anew by each registration: members of an enum cannot be added.
+# Replaced by each registration: members of an enum cannot be added.
 BackendType: Any = _make_backend_type({})
 
 

@@ -33,9 +33,9 @@ class FaultyTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
     """Options of the FAULTY_TENSORPIPE backend.
 
     Messages of the types `messages_to_fail` fail the first `num_fail_sends` times that they are
-    sent, each message by itself; `messages_to_delay` gives seconds by type.
+    sent, counted per message; `messages_to_delay` gives seconds by type.
 
-    Raises  ValueError for a type that there is not
+    Raises  ValueError for an unknown type
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class FaultyClient(Client):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # Guards _failed: how often a message, known by what it says to whom, has failed.
+        # Guards _failed: how often a message, known by its content and its receiver, has failed.
         self._failed_lock = threading.Lock()
         self._failed: dict[object, int] = {}
 
@@ -73,7 +73,7 @@ class FaultyClient(Client):
         return self.request(to, kind, value, (), *others)
 
     def send_direct(self, *request: Any) -> None:
-        """Send nothing: what goes by a lane of its own passes no faults."""
+        """Send nothing: messages on a separate lane pass no faults."""
 
     def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
         """Let a request leave, late, or not at all."""

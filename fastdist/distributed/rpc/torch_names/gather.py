@@ -21,7 +21,7 @@ from ..workers.worker import Worker
 
 
 class AllGatherStates:
-    """What has come so far of one gathering, at its leader; `proceed_signal` is set at its end."""
+    """The objects of one gathering so far, at its leader; `proceed_signal` is set at its end."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.missing = set(names)
@@ -34,7 +34,7 @@ class AllGatherStates:
 # Guards the three below it. Outcomes are completed outside of it.
 _lock: Final = threading.Lock()
 _gatherings: dict[str, AllGatherStates] = {}
-_failed: dict[str, RpcError] = {}  # the latest that failed, for those who come to them later
+_failed: dict[str, RpcError] = {}  # the latest that failed, for workers that come later
 _MOST_FAILED: Final = 64
 _numbers: dict[tuple[str, ...], int] = {}
 
@@ -48,8 +48,8 @@ def all_gather(
     come here with theirs. The one whose name sorts first gathers.
 
     Units   timeout in seconds; 0 and the default wait as long as the others live
-    Raises  RpcTimeoutError, at whoever waits, naming those who did not come; WorkerLostError naming
-            one that is lost; RpcError if this worker is not among them, or one is not in the group
+    Raises  RpcTimeoutError, at each waiting worker, naming the missing ones; WorkerLostError naming
+            a lost one; RpcError if this worker is not among them, or one is not in the group
     """
     agent = get_current_agent()
     me = agent.get_worker_info().name

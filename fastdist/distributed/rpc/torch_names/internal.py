@@ -1,4 +1,4 @@
-"""What PyTorch's users find in rpc.internal: kinds of calls, their keys, and how values travel."""
+"""PyTorch's names in rpc.internal: kinds of calls, their keys, and how values travel."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _InternalRPCPickler:
         return bytes([encoding]) + packed, tensors
 
     def deserialize(self, binary_data: bytes, tensor_table: Sequence[Tensor]) -> Any:
-        """Return what serialize was given.
+        """Return the value that serialize got.
 
         Raises  MessageError for anything else; ForbiddenFunctionError in strict mode
         """
@@ -76,7 +76,7 @@ def current() -> Any:
 def _use_rpc_pickler(rpc_pickler: Any) -> Iterator[None]:
     """Let calls that are made in the block, by any thread, use the reducers of a pickler.
 
-    Raises  TypeError for a pickler with a `serialize` of its own, which no call would go through
+    Raises  TypeError for a pickler that overrides `serialize`, which no call would use
     """
     own = getattr(type(rpc_pickler), "serialize", None)
     if own not in (None, _InternalRPCPickler.serialize):
@@ -110,7 +110,7 @@ class RPCExecMode(Enum):
 
 
 class RemoteException(NamedTuple):
-    """What a function raised: the text, with the worker and the traceback, and the type."""
+    """A function's exception: the text, with the worker and the traceback, and the type."""
 
     msg: str
     exception_type: type[Exception]
@@ -147,8 +147,8 @@ def _start_record_function(
 
 
 def _run_function(python_udf: PythonUDF | AttributeError) -> Any:
-    """Return what a call returns, or a RemoteException of what it raises; of an AttributeError,
-    which stands for a function that was not found, that.
+    """Return the result of a call, or a RemoteException for its exception; an AttributeError stands
+    for a function that was not found, and gives one too.
     """
     try:
         if isinstance(python_udf, AttributeError):
@@ -160,7 +160,7 @@ def _run_function(python_udf: PythonUDF | AttributeError) -> Any:
 
 
 def _handle_exception(result: object) -> None:
-    """Raise what a RemoteException tells of; do nothing for any other result.
+    """Raise the error of a RemoteException; do nothing for any other result.
 
     Raises  RuntimeError for a type that cannot be made of a text
     """
@@ -182,5 +182,5 @@ def serialize(obj: object) -> tuple[bytes, list[Tensor]]:
 
 
 def deserialize(binary_data: bytes, tensor_table: Sequence[Tensor]) -> Any:
-    """Return what serialize was given."""
+    """Return the value that serialize got."""
     return _internal_rpc_pickler.deserialize(binary_data, tensor_table)

@@ -10,7 +10,7 @@ from fastdist.core.errors import RpcError
 from ..agent import get_current_agent
 from ..message.ids import RANK_SHIFT, id_text
 
-# Stands between the name of a call's event and that of what ran for it.
+# Separates the name of a call's event from that of the work for it.
 REMOTE_PROFILING_KEY_PREFIX = "#remote_op: "
 
 
@@ -56,7 +56,7 @@ class RemoteProfilerManager:
         self._current.key = key
 
     def is_current_key_set(self) -> bool:
-        """Return whether this thread's next call is to be profiled."""
+        """Return whether this thread's next call must be profiled."""
         return self._current.key is not None
 
     def get_current_profiling_key(self) -> str:

@@ -24,11 +24,11 @@ _run_unwatched = Incoming.run
 
 
 class _server_process_global_profile(profile):
-    """`with ... as p:` records what requests of other workers do here that come meanwhile.
+    """`with ... as p:` records the requests of other workers that run here meanwhile.
 
     `process_global_function_events` has a list of events for each request that did anything, and
-    `function_events` all of them. Made on another worker by rpc.remote, its methods are called by
-    `rref.rpc_sync()`. Several may be open at once. What an async_execution function leaves to other
+    `function_events` all of them. If rpc.remote makes it on another worker, its methods are called
+    by `rref.rpc_sync()`. Several may be open at once. Work of an async_execution function on other
     threads is not recorded.
 
     Raises  RuntimeError if it is entered again

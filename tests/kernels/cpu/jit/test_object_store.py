@@ -30,7 +30,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shipped(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that came with an image, and that has the kernel; that of the user has not."""
+    """A folder of an image, with the kernel; the user's folder is without it."""
     folder = tmp_path / "shipped"
     folder.mkdir()
     write("key", KERNEL)
