@@ -87,6 +87,16 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
             is a row on the left, a column on the right, and its axis is gone from the result
     Raises  RuntimeError if the inner axes differ
+
+    Args:
+        input: The tensor.
+        other: The right operand.
+
+    Example:
+        >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
+        fastdist.Size([2])
+        >>> (torch.ones(5, 2, 3) @ torch.ones(3, 4)).shape
+        fastdist.Size([5, 2, 4])
     """
 
 

@@ -181,6 +181,19 @@ def avg_pool2d(
 ) -> Tensor:
     """Return the averages of windows over the last two axes; divisor_override divides the sums
     instead of the number of elements.
+
+    Args:
+        input: The tensor.
+        kernel_size: The height and width of a window, or one number for both.
+        stride: The distance between two windows; kernel_size if None.
+        padding: How many zeros go around the image.
+        ceil_mode: Whether windows that begin inside of the image but end outside count.
+        count_include_pad: Whether the zeros around the image count.
+        divisor_override: The divisor of sums, in place of the number of elements.
+
+    Example:
+        >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
+        fastdist.Size([1, 1, 2, 2])
     """
     return _average(
         "avg_pool2d",

@@ -30,7 +30,7 @@ _QUIET_S = 40.0
 # An owner hears of one more reference in this time, whatever breaks.
 HEARD_OF_S = 12.0
 
-NUM_SEEDS = 100
+NUM_SEEDS = 60
 
 
 class Value:
