@@ -398,11 +398,9 @@ class ShutdownBarrier:
         return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
-        """Return the lives that have ended, which other members may learn later than this
-        worker.
-        """
-        lost = [one for one in self._workers.known_here() if self._workers.may_return(one)]
-        return tuple(life_of(worker) for worker in lost if worker.is_surely_over)
+        """Return the lives that have ended, which other members may learn later."""
+        dead = [one for one in self._workers.known_here() if one.is_dead and one.is_surely_over]
+        return tuple(life_of(worker) for worker in dead if self._workers.may_return(worker))
 
     def _explain(
         self, leader: Worker, timeout_s: float, before: Verdict | None

@@ -225,8 +225,8 @@ _KINDS: Final[dict[str, Callable[[object], bool]]] = {
 
 # libzmq ends a process that cannot accept at its unix socket for want of a descriptor. Strangers
 # are kept from using them up (sockets/connections.py); members must not be able to, either.
-# One peer takes: lane 0, its ring and its monitor, a bell, a handle of its process, and what comes
-# from it.
+# One peer takes at most: a bell, a handle of its process, the ring of lane 0, its ZeroMQ socket, a
+# connection, a monitor of two, and a ring and a connection from the peer.
 _PER_PEER: Final = 9
 # One more lane each way: a socket and its connection here, and a connection from there.
 _PER_LANE: Final = 3

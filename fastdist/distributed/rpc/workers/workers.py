@@ -239,8 +239,8 @@ class Workers:
         """Return the workers that were lost, not those that have left, and how."""
         return [
             f"{worker.name!r} (rank {worker.id}): {worker.why_lost}"
-            for _, worker in sorted(self._by_id.items())
-            if worker.why_lost
+            for worker in self.known_here()
+            if worker.is_dead and worker.why_lost
         ]
 
     # ---- speaking with them --------------------------------------------------------------------
