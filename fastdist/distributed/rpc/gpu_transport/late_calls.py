@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # call. A thread of the pool waits for the copies, and writes the message; its errors end the
 # Future. Such calls to one peer leave in the order in which they were made. Calls without a wait
 # (on the CPU alone, or by cuda_ipc) leave at once, before them.
+#
 # Until it has left, a call that ends (a timeout, a lost peer) undoes its packing, and its peer,
 # which never received it, gets no notice.
 
