@@ -71,15 +71,14 @@ _served_lock = threading.Lock()
 class TCPStore(Store):
     """torch's TCPStore: `is_master` serves the dictionary from this process, the others connect.
 
-    Each call that waits uses a separate connection, idle or new, so that no call holds up another.
-    With `world_size`, the constructor of the master waits until that many stores have connected,
-    unless `wait_for_workers` is false. With `multi_tenant`, a master uses the store that this
-    process serves at the address already. `master_listen_fd` is a socket that listens at the port;
-    it is closed, and the store takes its port.
+    Each call that waits uses a separate connection, so that no call holds up another. With
+    `world_size`, the constructor of the master waits until that many stores have connected, unless
+    `wait_for_workers` is false. With `multi_tenant`, a master uses the store that this process
+    serves at the address already. `master_listen_fd` is a socket that listens at the port; it is
+    closed, and the store takes its port.
 
-    With `is_master`, refused connections are reported to `tell`: by default to the log, a line for
-    each host and reason. With `goes_on`, a master keeps the secret of an earlier one that was
-    killed at the port: its clients know that one.
+    With `is_master`, refused connections are reported to `tell`, by default to the log: a line for
+    each host and reason. With `goes_on`, a master keeps the secret of a killed one at the port.
 
     Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for none where the store
             needs one; StoreTimeoutError when no store answers within timeout; StoreError when the
@@ -209,9 +208,7 @@ class TCPStore(Store):
         self._ask(Op.ROUND, [])
 
     def query_host(self, line: str = "") -> list[str]:
-        """Return the store's host, and the connections that it has refused; report a line to it, if
-        given.
-        """
+        """Return the store's host and its refused connections; report a line to it, if given."""
         lines = [line.encode()] if line else []
         return [frame.decode(errors="replace") for frame in self._ask(Op.QUERY_HOST, lines, ASK_S)]
 
@@ -396,9 +393,7 @@ class TCPStore(Store):
         self._drop(connection)
 
     def _connect_again(self, deadline: float) -> Connection:
-        """Reconnect for a caller that had a connection, and need not wait for a store that has
-        gone.
-        """
+        """Reconnect for a caller that had a connection; do not wait for a store that has gone."""
         try:
             return self._connect(deadline)
         except StoreTimeoutError as error:

@@ -25,7 +25,7 @@ def house() -> Iterator[House]:
 
 
 def events_until(lane: WatchedRingLane, last: str) -> list[str]:
-    """Return what is told of the connection, up to `last`."""
+    """Return the events of the connection, up to `last`."""
     told: list[str] = []
     deadline = soon()
     while last not in told:
@@ -37,7 +37,7 @@ def events_until(lane: WatchedRingLane, last: str) -> list[str]:
 
 
 def meet(house: House, lane: WatchedRingLane) -> None:
-    """Let the ring, and the connection beside it, be there."""
+    """Wait until the ring, and its stand-in connection, exist."""
     assert lane.try_send([b"hello"])
     received = house.receive()
     assert received is not None and received.frames == [b"hello"]
@@ -125,7 +125,7 @@ def test_a_shared_lane_goes_on_by_zeromq(house: House) -> None:
     end_ring(house)
     assert shared.receive() is None
     assert lane.takes_edges
-    shared.hold()  # as who hears of the break does
+    shared.hold()  # as the handler of a break does
     shared.send(Message(0x102, 2, body=b"while it is away").encode())
     shared.resume(Message(0x102, 1, body=b"greeting").encode())
     deadline = soon()
