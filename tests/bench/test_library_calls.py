@@ -1,4 +1,4 @@
-"""What a GPU is to prove first is what kernels really ask of CuPy."""
+"""The calls that a GPU must prove first are those that kernels really make of CuPy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
         if event == "call" and frame.f_code.co_filename.startswith(CPU):
             file = Path(frame.f_code.co_filename).stem
             found.add((file, frame.f_code.co_name))
-            # What makes a result by itself is made in a function that is called as the kernel is.
+            # A function that makes its result is made in another one, which is called as the kernel
+            # is.
             maker = frame.f_code.co_qualname.partition(".")[0]
             found.add((file, maker.removeprefix("_")))
             found.update(made_for(file, maker))

@@ -73,7 +73,9 @@ STARTED = ("pipeline",)
 
 
 def words_of(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what `fastdist demo NAME`, with the steps of the test, gives to the launcher."""
+    """Return the arguments that `fastdist demo NAME`, with the steps of the test, passes to the
+    launcher.
+    """
     given: list[list[str]] = []
     monkeypatch.setattr(catalogue, "run", lambda words, prog: given.append(words) or 0)
     assert catalogue.run_by_name([name, "--steps", str(SHORT[name][0])]) == 0

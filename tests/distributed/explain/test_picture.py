@@ -1,6 +1,4 @@
-"""The claim: known pieces of a graph are described and drawn exactly: at their time, in their
-row.
-"""
+"""The claim: known pieces of a graph are described and drawn at their exact time and row."""
 
 from __future__ import annotations
 

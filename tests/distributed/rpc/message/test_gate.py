@@ -1,6 +1,4 @@
-"""The names that callers may use in strict mode: exported and allowed ones, and none through
-them.
-"""
+"""The names that callers may use in strict mode: exported and allowed ones, and no others."""
 
 from __future__ import annotations
 
