@@ -11,8 +11,8 @@ import fastdist.fft as FT
 from tests.ops.cases import case, plain
 from tests.ops.fft.fourier_cases import CASES, NO_HALF, parts
 
-# Each number affects each other one, by sums whose order differs between libraries: which parts of
-# them are NaN, and which infinite, is undefined.
+# Each number affects each other one, by sums whose order differs between libraries: which parts
+# become NaN or infinite is undefined.
 FINITE_ALONE = frozenset(NO_HALF)
 NAMES_THE_SIZE = {
     (name, i) for name in ("fft.hfft2", "stft", "istft") for i in range(len(CASES[name]))
