@@ -214,6 +214,9 @@ def _shared_memory() -> Iterator[str]:
             continue  # that of the listing itself
         if link.startswith("/memfd:fastdist-"):
             yield f"shared memory {link.removeprefix('/memfd:').partition(' ')[0]!r}"
+    # A mapping of it keeps no descriptor.
+    if (sealed_memory := sys.modules.get("fastdist.system.sealed_memory")) is not None:
+        yield from (f"mapping of a {what}" for what in sealed_memory.mapped())
 
 
 def _runtime_files() -> Iterator[str]:

@@ -13,6 +13,8 @@ from ..interpreters.tracing import Call, Recorder, Value, recording, tensors_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
 
+_COLUMNS = ("op", "inputs", "results", "site")
+
 
 class Trace:
     """A program as it ran once: its calls, in order, and what they read.
@@ -69,20 +71,29 @@ class Trace:
         return _filled(self.outputs, values)
 
     def __str__(self) -> str:
-        rows = [("op", "inputs", "results", "site")]
+        rows = [_COLUMNS, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        padded = [[c.ljust(n) for c, n in zip(row, widths, strict=True)] for row in rows]
+        return "\n".join("  ".join(row).rstrip() for row in padded)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the calls as a table, for a notebook."""
+        from ..instrumentation.notebook import table  # few processes show one
+
+        return table(_COLUMNS, self._rows())
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
         known = {value: f"{value!r}: {_told(value)}" for value in self.inputs}
-        rows += [("input", "", told, "") for told in known.values()]
+        rows = [("input", "", told, "") for told in known.values()]
         rows += [("constant", "", f"{v!r}: {_told(v)}", "") for v in self.constants]
         for call in self.calls:
             read = ", ".join(f"{v!r}: {_told(v)}" for v in _values((call.args, call.kwargs)))
             made = ", ".join(f"{v!r}: {_told(v)}" for v in call.results) or call.note
             rows.append((call.op, read, made, _short(call.site)))
         rows.append(("output", ", ".join(map(repr, _values(self.outputs))), "", ""))
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        padded = [[c.ljust(n) for c, n in zip(row, widths, strict=True)] for row in rows]
-        return "\n".join("  ".join(row).rstrip() for row in padded)
-
-    __repr__ = __str__
+        return rows
 
 
 @overridable

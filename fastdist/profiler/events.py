@@ -18,6 +18,7 @@ _STACK_METRICS: Final = tuple(
     [f"self_{kind}_time_total" for kind in ("cpu", "cuda", "xpu", "privateuse1")]
 )
 _DEVICES: Final = re.compile("cuda|xpu|privateuse1")
+_ROWS_OF_A_CELL: Final = 40  # that a notebook shows
 _NO_SEPARATORS: Final = str.maketrans(" ;\t\n", "____")
 
 
@@ -184,6 +185,13 @@ class EventList(list[Any]):
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        """Return the table of the entries that took the most time, for a notebook."""
+        from .table import Form, html_of
+
+        form = Form("self_cpu_time_total", _ROWS_OF_A_CELL, 75, 55, 80, None, False, None)
+        return html_of(self, self.self_cpu_time_total, form)
+
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
         from .trace import Trace
@@ -288,6 +296,10 @@ class KeyAverages:
     def _averaged(self) -> EventList:
         """Return the recorded events, in the order in which they began."""
         raise NotImplementedError
+
+    def _repr_html_(self) -> str | None:
+        """Return the table of what took the most time, for a notebook."""
+        return self.key_averages()._repr_html_()
 
     def key_averages(
         self,

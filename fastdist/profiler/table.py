@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fastdist.system.foreign_text import one_line
 
 from ..core.short_repr import short_repr
+from ..instrumentation import notebook
 from .activities import DeviceType
 from .formatted import duration, memory
 
@@ -78,6 +79,20 @@ def table_of(entries: Sequence[Any], total: float, form: Form) -> str:
 
     Raises  ValueError for a column, or a unit, that nobody knows
     """
+    columns, cells, totals = _parts_of(entries, total, form)
+    return "\n".join([*_drawn(columns, cells, form), *totals, ""])
+
+
+def html_of(entries: Sequence[Any], total: float, form: Form) -> str:
+    """Return the table as HTML, for a notebook."""
+    columns, cells, totals = _parts_of(entries, total, form)
+    return notebook.table(columns, cells, "; ".join(totals))
+
+
+def _parts_of(
+    entries: Sequence[Any], total: float, form: Form
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return the titles of the columns, the rows and the lines below."""
     if form.time_unit not in _UNITS:
         raise ValueError(f"table: time_unit is {short_repr(form.time_unit)}, one of {_UNITS}")
     rows = form.rows_of(entries)
@@ -99,7 +114,7 @@ def table_of(entries: Sequence[Any], total: float, form: Form) -> str:
         ]
     totals = [f"Self CPU time total: {form.duration(total)}"]
     totals += [f"Self {device} time total: {form.duration(device_total)}"] if kernels else []
-    return "\n".join([*_drawn(columns, cells, form), *totals, ""])
+    return columns, cells, totals
 
 
 def _drawn(columns: list[str], cells: list[list[str]], form: Form) -> list[str]:

@@ -8,10 +8,17 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import mmap
 import os
 import stat
 import sys
+import weakref
+from typing import Any, Final
+
+# <asm-generic/mman.h>: the new mapping takes the place of what is at its address.
+MAP_FIXED: Final = 0x10
 
 
 def why_not_viable() -> str | None:
@@ -54,7 +61,64 @@ def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
         raise OSError(f"it is not {what} memory of {size} bytes")
     if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _seals() != _seals():
         raise OSError("it could shrink while it is read")
-    return mmap.mmap(descriptor, size)
+    return map_shared(descriptor, size, what)
+
+
+def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
+    """Return a mapping of shared memory that keeps no descriptor of it; `what` is for `mapped`.
+
+    Raises  OSError
+
+    Note    mmap.mmap keeps a duplicate of its descriptor, which would be four for each peer of a
+            worker. Python 3.13 has an option against that; in older ones the memory replaces
+            anonymous memory that mmap.mmap has mapped.
+    """
+    if sys.version_info >= (3, 13):
+        mapping = mmap.mmap(descriptor, size, trackfd=False)
+    else:
+        mapping = _map_in_place(descriptor, size)
+    number = next(_numbers)
+    _mapped[number] = what, weakref.ref(mapping, lambda _: _mapped.pop(number, None))
+    return mapping
+
+
+# What is mapped; an entry is put in and taken out at once.
+_mapped: dict[int, tuple[str, weakref.ref[mmap.mmap]]] = {}
+_numbers = itertools.count()
+
+
+def mapped() -> list[str]:
+    """Return what each mapping is that has not been closed, oldest first; for tests of leaks."""
+    known = [(what, find()) for what, find in list(_mapped.values())]
+    return [what for what, mapping in known if mapping is not None and not mapping.closed]
+
+
+def _map_in_place(descriptor: int, size: int) -> mmap.mmap:
+    import ctypes
+
+    mapping = mmap.mmap(-1, size)
+    exported = ctypes.c_char.from_buffer(mapping)
+    address = ctypes.addressof(exported)
+    # The mapping cannot be closed while it is exported.
+    del exported
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    flags = mmap.MAP_SHARED | MAP_FIXED
+    if libc_mmap()(address, size, protection, flags, descriptor, 0) != address:
+        error = ctypes.get_errno()
+        mapping.close()
+        raise OSError(error, os.strerror(error))
+    return mapping
+
+
+@functools.cache
+def libc_mmap() -> Any:
+    """Return mmap of the C library: address, length, protection, flags, descriptor, offset."""
+    import ctypes
+
+    function = ctypes.CDLL(None, use_errno=True).mmap
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    return function
 
 
 def _seals() -> int:

@@ -136,3 +136,14 @@ def test_a_profile_writes_its_page(make: type, tmp_path: Path) -> None:
 
 def test_nothing_recorded_is_a_page_as_well(tmp_path: Path) -> None:
     assert shown(Trace([]).as_page(""))["events"] == []
+
+
+def test_the_page_answers_every_key_that_it_lists() -> None:
+    page = Trace([]).as_page("")
+    listed = page.split('<dialog id="keys">')[1].split("</dialog>")[0]
+    handler = page.split("window.onkeydown")[1]
+    names = {"↑": "ArrowUp", "↓": "ArrowDown", "←": "ArrowLeft", "→": "ArrowRight"}
+    keys = " ".join(re.findall(r"<tr><td>([^<]*)<td>", listed)).replace("double click", "")
+    for key in set(re.findall(r"[^\s,]+", keys)) - {"Shift"}:
+        assert f'"{names.get(key, key.lower() if len(key) == 1 else key)}"' in handler, key
+    assert '<canvas id="canvas" tabindex="0"' in page

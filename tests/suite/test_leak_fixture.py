@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fastdist.system import sealed_memory
 from tests import leak_fixture
 from tests.leak_fixture import hold, left, nothing_left_behind
 
@@ -136,6 +138,16 @@ def test_shared_memory_without_a_name_is_a_leak() -> None:
     os.close(others)
     os.close(ours)
     assert found == ["shared memory 'fastdist-arena'"]
+
+
+def test_memory_that_is_mapped_is_a_leak() -> None:
+    before = hold()
+    descriptor = sealed_memory.create("memory of a test", mmap.PAGESIZE)
+    mapping = sealed_memory.map_shared(descriptor, mmap.PAGESIZE, "test")
+    os.close(descriptor)
+    found = left(before, wider=False)
+    mapping.close()
+    assert found == ["mapping of a test"] and not left(before, wider=False)
 
 
 def test_a_file_among_the_private_ones_is_a_leak() -> None:

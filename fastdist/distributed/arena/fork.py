@@ -14,6 +14,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from fastdist.system.sealed_memory import MAP_FIXED, libc_mmap
+
 from .layout import Bytes, round_up
 
 # Note [Borrowed blocks and fork]
@@ -23,7 +25,6 @@ from .layout import Bytes, round_up
 # it copies the parent releases nothing, and fork returns in the parent when it is done.
 
 _PATIENCE_MS: Final = 5000
-_MAP_FIXED: Final = 0x10
 
 _logger = logging.getLogger(__name__)
 
@@ -86,11 +87,7 @@ def _before() -> None:
     if not any(borrower.held_blocks() for borrower in list(borrowers)):
         return
     # Made here, for a child of many threads can load nothing safely.
-    libc = ctypes.CDLL(None, use_errno=True)
-    remap = libc.mmap
-    remap.restype = ctypes.c_void_p
-    remap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    _this_thread.remap = remap
+    _this_thread.remap = libc_mmap()
     _this_thread.pipe = os.pipe()
     with _lock:
         _forks_under_way += 1
@@ -131,7 +128,7 @@ def _in_child() -> None:
 def _make_private(block: Bytes) -> None:
     address, length = block.__array_interface__["data"][0], round_up(block.nbytes)
     copied = block.copy()
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     if _this_thread.remap(address, length, protection, flags, -1, 0) != address:
         raise OSError(ctypes.get_errno(), "no memory for the tensors of a forked child")

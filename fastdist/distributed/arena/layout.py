@@ -80,7 +80,7 @@ def create(size: int) -> tuple[int, mmap.mmap, int]:
     try:
         fd = sealed_memory.create(_NAME, size)
         try:
-            mapping = mmap.mmap(fd, size)
+            mapping = sealed_memory.map_shared(fd, size, "arena")
         except BaseException:
             os.close(fd)
             raise

@@ -10,6 +10,7 @@ from fastdist.system.foreign_text import one_line
 
 from ...core.errors import WorkerLostError
 from ...graph.node import Node, node_of
+from ...instrumentation.notebook import picture
 from ...instrumentation.time_ranges import clock
 from ..autograd.backward_pass import BackwardPass
 from ..autograd.container import INVALID_CONTEXT_ID, get_instance
@@ -170,6 +171,10 @@ class Explanation:
     def to_svg(self) -> str:
         """Return a picture: a row for each worker, over time, or over steps where none is known."""
         return self._drawing().svg()
+
+    def _repr_html_(self) -> str:
+        """Return the picture, and the text to unfold, for a notebook."""
+        return picture(self.to_svg(), str(self))
 
     def save(self, path: str | Path) -> None:
         """Write a picture that needs nothing else, as the name ends: .html, .svg, .dot or .txt.

@@ -204,7 +204,7 @@ def create(count: int, size: int, board: int) -> tuple[int, mmap.mmap]:
     try:
         descriptor = sealed_memory.create("fastdist-links", length)
         try:
-            return descriptor, mmap.mmap(descriptor, length)
+            return descriptor, sealed_memory.map_shared(descriptor, length, "segment")
         except BaseException:
             os.close(descriptor)
             raise

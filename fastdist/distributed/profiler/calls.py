@@ -1,11 +1,11 @@
 """The calls of this worker while a profile records: how they are named, and where events go."""
 
-# Note [Calls are replaced while somebody records]
-# A call goes through `agent.call`, `agent.call_each`, `agent.call_async`, `rrefs.create_remote` or
-# `rrefs.fetch`. Attributes of an instance precede those of its class: so while a recording is open
-# these five are set on the agent and its references, and removed again at its end. With the
-# profiler off a call is unchanged. This package's own queries to other workers go by `agent.client`
-# and `agent.send`, and are not profiled.
+# Note [Calls under a profile]
+# Users call other workers by `call`, `call_each` and `call_async` of an agent, and by
+# `create_remote` and `fetch` of its references. While a recording is open `agent.client.profiled`
+# has another object with these five methods, and the public functions go through that. What this
+# package asks of other workers for its own sake goes by `agent.client` and `agent.send`, and is not
+# profiled.
 
 from __future__ import annotations
 
@@ -32,39 +32,22 @@ from .group_recording import group_recording
 from .interceptor import CallingInterceptor, ServingInterceptor
 from .served import RPC, Following, recording_here
 
-_REPLACED: Final = ("call", "call_each", "call_async")
-_REPLACED_OF_RREFS: Final = ("create_remote", "fetch")
-
 
 class ProfiledCalls:
-    """The five ways in which users call other workers, profiled; they stand in for an agent's."""
+    """The five ways in which users call other workers, profiled."""
 
-    def __init__(self, agent: Any) -> None:
-        self._agent, self._rrefs = agent, agent.rrefs
-        self._name: str = agent.get_worker_info().name
-        self._call, self._call_each = agent.call, agent.call_each
-        self._call_async = agent.call_async
-        self._create_remote, self._fetch = agent.rrefs.create_remote, agent.rrefs.fetch
-        for owner, names in self._places():
-            vars(owner).update({name: getattr(self, name) for name in names})
-
-    def take_out(self) -> None:
-        """Let calls go as before."""
-        for owner, names in self._places():
-            for name in names:
-                del vars(owner)[name]
-
-    def _places(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
-        return (self._agent, _REPLACED), (self._rrefs, _REPLACED_OF_RREFS)
+    def __init__(self, agent: RpcAgent) -> None:
+        self.agent, self._rrefs = agent, agent.rrefs
+        self._name = agent.get_worker_info().name
 
     def call(self, to: WorkerInfo, function: Callable[..., Any], *more: Any) -> Any:
         """Run function on another worker, wait, and return its result."""
         if not _is_followed():
-            return self._call(to, function, *more)
+            return self.agent.call(to, function, *more)
         call = _OneCall(self._key(RPCExecMode.SYNC, function, to))
         try:
             with call.making():
-                return self._call(to, function, *more)
+                return self.agent.call(to, function, *more)
         finally:
             call.end()
 
@@ -75,8 +58,7 @@ class ProfiledCalls:
     ) -> list[Future[Any]]:
         """Run each (function, args) on its worker, call `meanwhile`, wait, and return the ends."""
         if not _is_followed():
-            ends: list[Future[Any]] = self._call_each(calls, meanwhile)
-            return ends
+            return self.agent.call_each(calls, meanwhile)
         begun = [outcome_of(self.call_async, *call, {}, UNSET_RPC_TIMEOUT) for call in calls]
         meanwhile()
         return [outcome_of(lambda call: call.value().wait(), one) for one in begun]
@@ -84,16 +66,15 @@ class ProfiledCalls:
     def call_async(self, to: WorkerInfo, function: Callable[..., Any], *more: Any) -> Future[Any]:
         """Run function on another worker and return a Future of its result."""
         if not _is_followed():
-            future: Future[Any] = self._call_async(to, function, *more)
-            return future
+            return self.agent.call_async(to, function, *more)
         call = _OneCall(self._key(RPCExecMode.ASYNC, function, to))
         try:
             with call.making():
-                future = self._call_async(to, function, *more)
+                future = self.agent.call_async(to, function, *more)
         except BaseException:
             call.end()
             raise
-        return call.future_after(future, self._agent.pool)
+        return call.future_after(future, self.agent.pool)
 
     def create_remote(
         self,
@@ -106,26 +87,25 @@ class ProfiledCalls:
         """Run function on another worker, and return at once an RRef to what it returns."""
         given = (to, function, args, kwargs, timeout_s)
         if not _is_followed():
-            rref: RRef[Any] = self._create_remote(*given)
-            return rref
+            return self._rrefs.create_remote(*given)
         call = _OneCall(self._key(RPCExecMode.REMOTE, function, to))
         try:
             with call.making():
-                rref = self._create_remote(*given)
+                rref = self._rrefs.create_remote(*given)
         except BaseException:
             call.end()
             raise
         assert rref._creation is not None
-        rref._creation = call.future_after(rref._creation, self._agent.pool)
+        rref._creation = call.future_after(rref._creation, self.agent.pool)
         rref._profiling_future = rref._creation
         return rref
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns; waits until it is there."""
         if not _is_followed():
-            return self._fetch(rref, timeout)
+            return self._rrefs.fetch(rref, timeout)
         start_ns = clock()
-        value = self._fetch(rref, timeout)
+        value = self._rrefs.fetch(rref, timeout)
         time_ranges.add(f"to_here#({self._name})->({rref.owner_name()})", "user", start_ns)
         if rref._creation is not None:
             # The value may be here before the answer of the call that made it, with its events.
@@ -258,13 +238,13 @@ def _look(agent: RpcAgent | None) -> None:
     global _profiled
     # The answer of a call brings its events though the function that made the call has returned.
     is_wanted = _is_recording or calling.has_calls()
-    if _profiled is not None and not (is_wanted and _profiled._agent is agent):
-        _profiled.take_out()
+    if _profiled is not None and not (is_wanted and _profiled.agent is agent):
+        _profiled.agent.client.profiled = None
         _profiled = None
         interceptors.install("profiler", _serving)
     if _profiled is None and is_wanted and agent is not None:
         interceptors.install("profiler", calling)
-        _profiled = ProfiledCalls(agent)
+        _profiled = agent.client.profiled = ProfiledCalls(agent)
 
 
 def worker_starts(worker_id: int) -> None:

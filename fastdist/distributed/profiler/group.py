@@ -153,6 +153,10 @@ class profile(KeyAverages):
     def _averaged(self) -> EventList:
         return self.events()
 
+    def _repr_html_(self) -> str | None:
+        """Return the time line in a frame, for a notebook; None until the block is over."""
+        return None if self._time_line is None else self._time_line._repr_html_()
+
     def events(self) -> EventList:
         """Return the events of all workers, in the order in which they began."""
         return self.time_line.events

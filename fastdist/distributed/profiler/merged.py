@@ -33,6 +33,13 @@ class TimeLine(NamedTuple):
 
         Trace(*self).export(path)
 
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, for a notebook."""
+        from ...instrumentation.notebook import page
+        from ...profiler.trace import Trace
+
+        return page(Trace(*self).as_page("fastdist"))
+
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
         """Write a page that opens in any browser, offline."""
         from ...profiler.trace import Trace

@@ -77,7 +77,7 @@ def rpc_sync(
         info = worker_to_call(agent, to, func)
         args = () if args is None else arguments_of(args)
         kwargs = {} if kwargs is None else keywords_of(kwargs)
-        return agent.call(info, func, args, kwargs, timeout)
+        return (agent.client.profiled or agent).call(info, func, args, kwargs, timeout)
     except Exception as error:
         fold(error)
         raise
@@ -98,7 +98,8 @@ def rpc_async(
     info = worker_to_call(agent, to, func)
     args = () if args is None else arguments_of(args)
     kwargs = {} if kwargs is None else keywords_of(kwargs)
-    future = agent.call_async(info, func, args, kwargs, timeout)
+    calls = agent.client.profiled or agent
+    future: Future[Any] = calls.call_async(info, func, args, kwargs, timeout)
     futures = getattr(_thread_local_var, "future_list", None)
     if futures is not None:
         futures.append(future)
@@ -118,7 +119,10 @@ def remote(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    return agent.rrefs.create_remote(info, func, arguments_of(args), keywords_of(kwargs), timeout)
+    calls = agent.client.profiled or agent.rrefs
+    given = info, func, arguments_of(args), keywords_of(kwargs), timeout
+    rref: RRef[Any] = calls.create_remote(*given)
+    return rref
 
 
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
@@ -277,9 +281,18 @@ def _rref_typeof_on_user(
     return rref._get_type(timeout, blocking)
 
 
+class _DebugInfo(dict[str, str]):
+    """A dictionary that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from fastdist.instrumentation.notebook import table  # few workers show one
+
+        return table(["name", "value"], self.items())
+
+
 def get_debug_info() -> dict[str, str]:
     """Return what helps to understand a hang: the metrics, each peer, references, contexts."""
-    return get_current_agent().get_debug_info() | agents.more_debug_info()
+    return _DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
 
 
 def get_metrics() -> dict[str, str]:

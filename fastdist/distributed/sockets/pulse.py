@@ -20,6 +20,7 @@ import socket as standard_socket
 import time
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Any
 
 BEAT_S = 1.0
 # So often in a row the other end may stay silent before it counts as frozen: 2 to 3 s after it did.
@@ -38,21 +39,24 @@ class Beat(Enum):
     FROZEN = auto()
 
 
+# Where to knock: what a connection leads to, by its descriptor, or the path of a unix socket.
+Where = int | str
+
+
 class Knock:
-    """One question to the far end of the connection with this descriptor.
+    """One question to the process at the far end of a connection.
 
     Thread  its owner's
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, where: Where) -> None:
         self._socket: standard_socket.socket | None = None
         # Without a way to knock, nothing counts against the other end.
         self._can_be_asked = False
         # Whether no answer can come any more, because no way leads to the other host.
         self.has_failed = False
         try:
-            with standard_socket.socket(fileno=os.dup(descriptor)) as connection:
-                family, address = connection.family, connection.getpeername()
+            family, address = _address_at(where)
             self._socket = standard_socket.socket(family, standard_socket.SOCK_STREAM)
         except OSError:
             return  # it has just ended, or no descriptor is left
@@ -88,6 +92,13 @@ class Knock:
             self._socket = None
 
 
+def _address_at(where: Where) -> tuple[int, Any]:
+    if isinstance(where, str):
+        return standard_socket.AF_UNIX, where
+    with standard_socket.socket(fileno=os.dup(where)) as connection:
+        return connection.family, connection.getpeername()
+
+
 class Pulse:
     """The knocks at one connection after the other.
 
@@ -97,7 +108,9 @@ class Pulse:
     def __init__(self) -> None:
         self.knock: Knock | None = None
         self.descriptor = -1
-        # Called with a knock before it is closed, for code that waits for its answer.
+        # Where to knock; None without a connection.
+        self._where: Where | None = None
+        # Called with a knock before it is closed, for who waits for its answer.
         self.before_close: Callable[[Knock], None] | None = None
         # How often the other end may stay silent; more on a machine with many workers a core.
         self.most_missed_beats = MOST_MISSED_BEATS
@@ -113,12 +126,17 @@ class Pulse:
     def connected(self, descriptor: int) -> None:
         """Take note of the descriptor of a new connection."""
         self.disconnected()
-        self.descriptor = descriptor
+        self.descriptor = self._where = descriptor
+
+    def reached(self, path: str) -> None:
+        """Take note of a peer that listens at a unix socket, and is connected by another one."""
+        self.disconnected()
+        self._where = path
 
     def disconnected(self) -> None:
         """Stop knocking: libzmq reconnects, which shows as much."""
         self.heard()
-        self.descriptor = -1
+        self.descriptor, self._where = -1, None
 
     def heard(self) -> None:
         """Take note of a sign of life, whatever it was."""
@@ -141,9 +159,9 @@ class Pulse:
         """Look what became of the last knock, and knock; each BEAT_S."""
         self.look()
         is_late = self.awaits_answer
-        if self.knock is None and self.descriptor >= 0:
+        if self.knock is None and self._where is not None:
             self._has_failed = False
-            self.knock = Knock(self.descriptor)
+            self.knock = Knock(self._where)
         if not is_late:
             return Beat.FINE
         self._late += 1

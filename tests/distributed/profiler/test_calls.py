@@ -88,7 +88,7 @@ def in_a_group(check: Callable[[fd.Tensor], None]) -> None:
     if init():
         check(fd.ones(2, 3))
         assert (modes.special, modes.tracers, time_ranges.on) == (0, 0, False)
-        assert "call" not in vars(get_current_agent())
+        assert get_current_agent().client.profiled is None
     rpc.shutdown()
     assert (modes.special, modes.tracers, time_ranges.on) == (0, 0, False)
 

@@ -19,6 +19,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc import arena_offers
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.nn import Parameter
+from fastdist.system import sealed_memory
 from tests.distributed.workers import DEADLINE_S, Group, open_gate, wait_at
 
 LARGE = 1 << 17  # elements: half a megabyte of float32
@@ -111,10 +112,8 @@ def lent_blocks() -> int:
     return int(found[1]) if found else 0
 
 
-def descriptors() -> int:
-    # Where one has ended since it was listed, realpath says nothing.
-    links = (os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd"))
-    return sum("fastdist-arena" in link for link in links)
+def arenas() -> int:
+    return sealed_memory.mapped().count("arena")
 
 
 def numbers(value: float, count: int = LARGE) -> Any:
@@ -143,9 +142,9 @@ def wait_until_nothing_is_lent() -> None:
 def small_tensors_make_no_arena() -> None:
     for _ in range(3):
         rpc.rpc_sync("w1", same, (numbers(1.0, 1000),))
-    assert descriptors() == 0 and arena_of() == "none yet"
+    assert arenas() == 0 and arena_of() == "none yet"
     use_arena("w1")
-    assert descriptors() > 0
+    assert arenas() > 0
 
 
 def tensors_arrive_as_they_were() -> None:
@@ -326,7 +325,7 @@ def test_the_environment_turns_it_off() -> None:
         group.run_all(init)
         group[0].run(refused)
         assert "not among the channels" in group[0].run(arena_of, "w1")
-        assert group[0].run(descriptors) == 0
+        assert group[0].run(arenas) == 0
         end(group)
     finally:
         group.kill()
@@ -382,10 +381,10 @@ def test_what_was_got_from_a_worker_that_left_stays(group: Group) -> None:
     group[0].run(lend_for_good, "w1")
     group.run_all(leave)
     assert group[1].run(kept_is_sound) and group[1].run(kept_numbers) == [0.0, 1.0, 2.0]
-    assert group[1].run(descriptors) > 0
+    assert group[1].run(arenas) > 0
     for worker in group.workers:
         worker.run(forget)
-        assert worker.run(descriptors) == 0
+        assert worker.run(arenas) == 0
     assert group.end() == [0, 0, 0]
 
 

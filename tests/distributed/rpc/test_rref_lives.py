@@ -96,8 +96,7 @@ def test_a_value_that_is_taken_for_one_of_the_present_life_is_unborn_once_its_ma
     values.fail_if_unborn(owned)
     assert isinstance(owned.future.exception(), WorkerLostError)
     # A finished value stays, whichever worker has made it.
-    made = values.get_or_create(VALUE + 1, agent.lives[1])
-    made.is_begun = True
+    values.begin(VALUE + 1, agent.lives[1])
     assert values.hear_of(VALUE + 1, former).maker is agent.lives[1]
 
 

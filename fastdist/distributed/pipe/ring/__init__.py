@@ -5,7 +5,7 @@ end.py          one end of a pair of rings
 bell_socket.py  the Unix socket that wakes a sleeping reader
 acceptor.py     accepts callers, and reads their rings
 meeting.py      the handshake in which two processes come to share a ring
-lane.py         a lane that uses a ring; watched.py: one with a ZeroMQ connection next to it
+lane.py         a lane that uses a ring; watched.py: one that reports connection events
 spin_policy.py  whether to spin before sleeping
 
 Note [Rings]
@@ -20,9 +20,8 @@ Where each process writes one word and reads the other's, at least one of them s
 So a sleeping reader is woken, or sees the message before it sleeps. The fence needs an x86
 processor (system/fence.py); other processors use no rings.
 
-Each lane has its own ring. The shared lane also keeps a ZeroMQ connection, which carries no
-messages while the ring works: it shows whether the peer is there, frozen or gone. When a ring
-breaks, a ZeroMQ lane replaces it. The calls under way are then in doubt, as after any broken
-connection, and reconciliation (rpc/workers/reconciliation.py) decides about each of them, so none
-runs twice and none is lost.
+Each lane has its own ring. The end of the shared lane's ring shows that the peer is gone, and
+knocks (sockets/pulse.py) show that it is frozen. When a ring breaks, a ZeroMQ lane replaces it.
+The calls under way are then in doubt, as after any broken connection, and reconciliation
+(rpc/workers/reconciliation.py) decides about each of them, so none runs twice and none is lost.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import socket
 import struct
@@ -67,7 +66,7 @@ def ask(path: str, max_frame_bytes: int) -> RingEnd:
         line.setblocking(False)
         line.connect(path)
         fd = sealed_memory.create(_NAME, RING_BYTES)
-        memory = mmap.mmap(fd, RING_BYTES)
+        memory = sealed_memory.map_shared(fd, RING_BYTES, "ring")
         socket.send_fds(line, [WORD], [fd])
     except BaseException:
         line.close()

@@ -1,10 +1,10 @@
-"""The lane that others share, through a ring, beside a connection of ZeroMQ that is watched."""
+"""The lane that others share, through a ring, which tells whether the peer is there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from fastdist.distributed.sockets import Doorbell, monitor
+from fastdist.distributed.sockets import Doorbell, Pulse, monitor
 
 from ..frames import Buffer
 from ..lane import READABLE, WRITABLE, Lane
@@ -12,25 +12,42 @@ from .lane import RingLane
 
 
 class WatchedRingLane(RingLane):
-    """A RingLane whose stand-in connection exists from the start, and shows whether the peer is
-    there.
+    """A RingLane that reports connection events, as a watched lane of ZeroMQ does.
 
-    The end of the ring is reported as an event of that connection, as if it had broken and come
-    back: the watcher greets again, and queries what became of the messages that it sent.
+    The ring is the connection until it ends or hang_up is called. Either is reported as a break.
+    Only then `instead` makes a lane of ZeroMQ, which reports whether the peer is there again: its
+    socket, monitor and connection would take five descriptors of both ends. Once the ring has ended
+    it also carries the messages. The reader greets again, and queries the fate of its calls.
+
+    `knock_at` is the path of the unix socket of the peer's libzmq.
 
     Thread  as any Lane; events() and next_connection_event from one thread, while there is a ring
+    Note    after a break next_connection_event makes the lane of ZeroMQ. For most peers a break is
+            the end, and nobody calls it again. Until then nothing is sent or received
     """
 
-    def __init__(self, path: str, closed: Doorbell, max_frame_bytes: int, by_zeromq: Lane) -> None:
-        super().__init__(path, closed, max_frame_bytes, lambda: by_zeromq)
-        self._zeromq = by_zeromq
-        self.pulse = by_zeromq.pulse
-        self._is_connected = False
-        # Events of the ring's end that are still to be reported.
-        self._to_tell: list[str] = []
+    def __init__(
+        self,
+        path: str,
+        knock_at: str,
+        closed: Doorbell,
+        max_frame_bytes: int,
+        instead: Callable[[Pulse], Lane],
+    ) -> None:
+        self._watching_pulse = Pulse()
+        super().__init__(path, closed, max_frame_bytes, lambda: instead(self._watching_pulse))
+        self.pulse = self._watching_pulse
+        self.pulse.reached(knock_at)
+        self._zeromq: Lane | None = None
+        self._is_connected = True
+        self._is_over = False  # the ring
+        # What is still to be told of the connection.
+        self._to_tell = [monitor.HANDSHAKE_SUCCEEDED]
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
         """Send a message if it can leave now, or begin to; never blocks."""
+        if self._lacks_lane():
+            return False
         if super().try_send(frames):
             return True
         if self._instead is not None or self._end.writer.is_busy():
@@ -39,41 +56,94 @@ class WatchedRingLane(RingLane):
         self._end.write_in_pieces([bytes(frame) for frame in frames])
         return True
 
+    def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
+        """Send a message as soon as there is room for it."""
+        if self._lacks_lane():
+            self._make_lane()
+        super().send(frames, deadline)
+
+    def try_receive(self) -> list[Buffer] | None:
+        """Return the frames of the next message, or None if none is there."""
+        return None if self._lacks_lane() else super().try_receive()
+
+    def receive(self, deadline: float | None) -> list[Buffer]:
+        """Return the frames of the next message, waiting for it."""
+        if self._lacks_lane():
+            self._make_lane()
+        return super().receive(deadline)
+
     def events(self) -> int:
         """Return READABLE, WRITABLE, both or neither; go on with what had no room."""
-        if self._instead is None:
-            self._end.bell.drain()
-            can_write = (not self._end.writer.is_busy() or self._end.go_on()) * WRITABLE
-            if not self._end.reader.sleeps():
-                return READABLE | can_write
-            if not self._has_ended():
-                return can_write
-        return self._zeromq.events()
+        if self._lacks_lane():
+            return 0
+        if self._instead is not None:
+            return self._instead.events()
+        self._end.bell.drain()
+        can_write = (not self._end.writer.is_busy() or self._end.go_on()) * WRITABLE
+        if not self._end.reader.sleeps():
+            return READABLE | can_write
+        return 0 if self._has_ended() else can_write
+
+    def fileno(self) -> int:
+        """Return the descriptor of the bell, or of the lane that has replaced it; -1 between."""
+        return -1 if self._lacks_lane() else super().fileno()
 
     def connection_fileno(self) -> int:
-        """Return the descriptor of the events of ZeroMQ's connection."""
-        return self._zeromq.connection_fileno()
+        """Return the descriptor of the events of ZeroMQ's connection; -1 without one."""
+        return -1 if self._zeromq is None else self._zeromq.connection_fileno()
 
     def next_connection_event(self) -> str | None:
         """Return the next event of the connection, or of the ring, or None."""
         if self._to_tell:
             return self._to_tell.pop(0)
+        if self._zeromq is None:
+            if self._is_connected:
+                return None
+            self._make_lane()
+        assert self._zeromq is not None
         kind = self._zeromq.next_connection_event()
         if kind in (monitor.HANDSHAKE_SUCCEEDED, monitor.DISCONNECTED):
             self._is_connected = kind == monitor.HANDSHAKE_SUCCEEDED
         return kind
 
     def hang_up(self) -> None:
-        """End the connection, which then reconnects; messages in the ring stay."""
-        self._zeromq.hang_up()
+        """End the connection, which is then made anew; what stands in the ring stands."""
+        if self._zeromq is not None:
+            self._zeromq.hang_up()
+        elif self._is_connected:
+            self._tell_break()
 
     def close(self, linger_s: float = 0.0) -> None:
         """Close the lane; a second time does nothing. Sent messages stay readable."""
         super().close(linger_s)
-        self._zeromq.close(linger_s)
+        self._watching_pulse.disconnected()
+        if self._zeromq is not None:
+            self._zeromq.close(linger_s)
+
+    def _lacks_lane(self) -> bool:
+        return self._is_over and self._instead is None
+
+    def _make_lane(self) -> None:
+        self._zeromq = self._zeromq or self._make_instead()
+        if self._is_over:
+            self._instead = self._zeromq
+
+    def _tell_break(self) -> None:
+        self._watching_pulse.disconnected()
+        self._to_tell, self._is_connected = [monitor.DISCONNECTED], False
+
+    def _has_ended(self) -> bool:
+        if not self._is_over and self._end.bell.has_ended:
+            self._hang_up()
+        return self._is_over
 
     def _hang_up(self) -> None:
-        super()._hang_up()
+        self._end.release()
+        self._is_over = True
+        if self._zeromq is None:
+            self._tell_break()
+            return
+        self._instead = self._zeromq
         self._to_tell = [monitor.DISCONNECTED]
         if self._is_connected:
             self._to_tell.append(monitor.HANDSHAKE_SUCCEEDED)

@@ -41,7 +41,7 @@ class InprocTransport:
         unreachable_ms: int,
     ) -> Lane:
         """Return a new lane to this process's own listener."""
-        return ZmqLane("inproc", address, cast(Doorbell, closed), NoSecurity(), peer, watched=False)
+        return ZmqLane("inproc", address, cast(Doorbell, closed), NoSecurity(), peer)
 
 
 transports.register("inproc", INPROC_TRANSPORT_PRIORITY, InprocTransport())

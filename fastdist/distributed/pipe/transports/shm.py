@@ -12,7 +12,7 @@ from fastdist.distributed.pipe.registry import SHM_TRANSPORT_PRIORITY, transport
 from fastdist.distributed.pipe.ring import meeting
 from fastdist.distributed.pipe.ring.lane import RingLane
 from fastdist.distributed.pipe.ring.watched import WatchedRingLane
-from fastdist.distributed.sockets import Doorbell, NoSecurity, max_frame_bytes
+from fastdist.distributed.sockets import Doorbell, NoSecurity, Pulse, max_frame_bytes
 
 from .ipc import IpcTransport
 from .zeromq import ZmqLane, ZmqListener
@@ -50,26 +50,20 @@ class ShmTransport(IpcTransport):
         unreachable_ms: int,
     ) -> Lane:
         """Return a new lane: a ring, or one of ZeroMQ where the peer gives none."""
+        bell, path = cast(Doorbell, closed), meeting.path_of(address)
 
-        bell = cast(Doorbell, closed)
-
-        def by_zeromq(*, instead: bool = True) -> Lane:
+        def by_zeromq(pulse: Pulse | None = None, *, instead: bool = True) -> Lane:
             way = ("shm", address, bell, NoSecurity(), peer)
-            return ZmqLane(*way, watched=watched, instead=instead)
+            return ZmqLane(*way, pulse=pulse, instead=instead)
 
-        path = meeting.path_of(address)
-        if not watched:
-            try:
-                return RingLane(path, bell, max_frame_bytes(), by_zeromq)
-            except OSError as error:
-                _logger.info("no ring to %s; calls to it go over ZeroMQ: %s", peer, error)
-                return by_zeromq(instead=False)
-        lane = by_zeromq(instead=False)
         try:
-            return WatchedRingLane(path, bell, max_frame_bytes(), lane)
+            if watched:
+                knock_at = address.removeprefix("ipc://")
+                return WatchedRingLane(path, knock_at, bell, max_frame_bytes(), by_zeromq)
+            return RingLane(path, bell, max_frame_bytes(), by_zeromq)
         except OSError as error:
             _logger.info("no ring to %s; messages to it go over ZeroMQ: %s", peer, error)
-            return lane
+            return by_zeromq(Pulse() if watched else None, instead=False)
 
 
 transports.register("shm", SHM_TRANSPORT_PRIORITY, ShmTransport())

@@ -58,7 +58,7 @@ _RCVMORE: Final = int(zmq.RCVMORE)
 
 
 class ZmqLane:
-    """A DEALER and the bell that ends every wait on it.
+    """A DEALER and the bell that ends every wait on it; watched if it has a pulse.
 
     Note    See Note [ZMQ_FD is edge triggered] in sockets/waiting.py: each wait asks the socket
             before it sleeps
@@ -72,7 +72,7 @@ class ZmqLane:
         security: Security,
         peer: str,
         *,
-        watched: bool = False,
+        pulse: Pulse | None = None,
         instead: bool = False,
         unreachable_ms: int = UNREACHABLE_MS,
     ) -> None:
@@ -83,8 +83,8 @@ class ZmqLane:
         )
         try:
             # Before connect, or the first events are lost.
-            self.monitor = SocketMonitor(self.socket) if watched else None
-            self.pulse = Pulse() if watched else None
+            self.monitor = None if pulse is None else SocketMonitor(self.socket)
+            self.pulse = pulse
             connect(self.socket, address, security, peer)
         except BaseException:
             self.socket.close()

@@ -62,6 +62,9 @@ class Client:
         self.device_map_to = device_map_to
         self._gave_up = gave_up
         self._numbers = itertools.count()
+        # What users' calls go through instead of the agent and its references while a profile
+        # records: see profiler/calls.py.
+        self.profiled: Any = None
         # Requests that wait to be sent once more. Entries come and go one at a time.
         self.resends: set[Resend] = set()
 

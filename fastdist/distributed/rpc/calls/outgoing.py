@@ -79,14 +79,11 @@ class Call:
     def __init__(self, client: Caller, message: Message, timeout_s: float, what: object) -> None:
         if timeout_s == UNSET_RPC_TIMEOUT:
             timeout_s = client.rpc_timeout_s
-        self._client = client
-        self.peer: Worker = message.peer
-        self.message = message
-        self.timeout_s = timeout_s
+        self._client, self.message, self.peer = client, message, message.peer
+        self.timeout_s, self.what = timeout_s, what
         # The milliseconds are those that the call in which this one is made leaves to it.
         self.deadline, self._timeout_ms = deadline_of(timeout_s)
         message.timeout_ms = min(self._timeout_ms, 0xFFFFFFFF)
-        self.what = what
 
     def size_bytes(self) -> int:
         """Return the bytes of the request."""
@@ -271,13 +268,13 @@ class LaneCall(Call):
         """Send the request; errors of the lane are raised to the waiter."""
         self._own = own
         self._client.counts.call_sent(self, self.peer.info.name, size_bytes)
-        if self.peer.pipe.error is not None:
-            # A shutdown ended before the call was counted: the peer must not run it.
-            self.message.undo_packing()
-            self._is_broken, self._error = True, self._closed_error()
-            return
         hand_on_lead()
         try:
+            if self.peer.pipe.error is not None:
+                # A shutdown that ended before the call was counted has not waited for it: the peer,
+                # which may still answer, must not run it.
+                self.message.undo_packing()
+                raise LaneClosed
             if own.greeting is not None:
                 own.send_greeting(self.deadline)
             own.lane.send(self.frames, self.deadline)
@@ -436,10 +433,8 @@ class LaneCall(Call):
             self._is_broken = True
 
     def _closed_error(self) -> Exception:
-        error = self.peer.pipe.error
-        if error is None:
-            error = WorkerLostError(f"the lane of {self.describe()} was closed")
-        return fresh(error)
+        closed = WorkerLostError(f"the lane of {self.describe()} was closed")
+        return fresh(self.peer.pipe.error or closed)
 
     def _take_error(self) -> Exception:
         # An error that is raised must not be kept here: it would keep this call alive.

@@ -5,6 +5,7 @@ context.py  all references of one worker: those that it makes, owns and uses; ho
 held.py     one reference to a value of another worker, as a table of states (Note [What a holder
             owes])
 rref.py     what a user holds, and `rref.rpc_sync().method(x)`
+kept.py     one value on its owner, as a table of states (Note [What an owner counts])
 owned.py    the values that are kept here
 forks.py    references on their way to other workers
 """

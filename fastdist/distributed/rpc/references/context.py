@@ -129,9 +129,11 @@ class RRefContext:
         creation.when_done(lambda done: self._creation_ended(owner, rref_id, held, done))
         return rref
 
-    def new_owned(self) -> OwnedValue:
+    def new_owned(self, value: object) -> OwnedValue:
         """Return the record of a new value that lives here."""
-        return self.owned.get_or_create(self._new_id(), self.me, for_local=True)
+        owned = self.owned.get_or_create(self._new_id(), self.me, for_local=True)
+        self.owned.complete(owned, value)
+        return owned
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns; waits until it is there."""
@@ -326,8 +328,7 @@ class RRefContext:
 
     def _remote_call_came(self, request: Message) -> DeferredResult | Reply | None:
         rref_id, fork_id = ids_of(request)
-        owned = self.owned.get_or_create(rref_id, request.peer)
-        owned.is_begun = True
+        owned = self.owned.begin(rref_id, request.peer)
         if fork_id != rref_id:
             self.owned.add_user(owned, fork_id, request.peer)
         try:

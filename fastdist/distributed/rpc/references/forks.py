@@ -21,6 +21,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from fastdist.core.errors import MessageError
@@ -48,6 +49,14 @@ class _Child(NamedTuple):
     parent: RRef[Any]
     call_id: int
     in_answer: bool
+
+
+class Event(Enum):
+    """How the way of a fork ends; its sender forgets it with the first event."""
+
+    CAME = auto()  # the receiver has it, or had it until its end
+    LOST = auto()  # the receiver or the owner of the value is lost
+    WILL_NOT_COME = auto()  # not sent, not held by the callee, or in an answer that nobody reads
 
 
 class Forks:
@@ -94,9 +103,10 @@ class Forks:
         # Looked at last: who is lost only now drops what is here when that is heard of.
         to = message.peer
         if to.is_dead or (child.in_answer and child.call_id in to.given_up):
-            self._take_back(None, [fork_id])
+            self._end(Event.WILL_NOT_COME, [fork_id])
         else:
-            undo = functools.partial(self._notice_sender.enqueue, self._take_back, None, fork_id)
+            enqueue = self._notice_sender.enqueue
+            undo = functools.partial(enqueue, self._end, Event.WILL_NOT_COME, fork_id)
             message.undo_steps = (*message.undo_steps, undo)
             if not is_notified:
                 accept = functools.partial(self.accepted, (fork_id,))
@@ -104,9 +114,7 @@ class Forks:
 
     def accepted(self, fork_ids: Iterable[int]) -> None:
         """Take note that forks have come."""
-        with self._lock:
-            children = [self._children.pop(fork_id, None) for fork_id in fork_ids]
-        del children
+        self._end(Event.CAME, fork_ids)
 
     def gave_up(self, call: Call) -> None:
         """Take note that this worker waits no more for a call whose answer has not come."""
@@ -130,7 +138,7 @@ class Forks:
         if (lender := request.peer.lender) is not None:
             for call_id in call_ids:
                 lender.end(call_id)
-        self._take_back(None, self._children_of(request.peer, call_ids, in_answer=True))
+        self._end(Event.WILL_NOT_COME, self._children_of(request.peer, call_ids, in_answer=True))
         self._owned.fail_unmade(made, request.peer)
         return Reply([], {"held": (*self._hold_or_refuse(fork_ids),)})
 
@@ -142,11 +150,11 @@ class Forks:
                 for fork_id, child in self._children.items()
                 if worker in (child.to, child.parent._owner)
             ]
-        self.accepted(lost)
+        self._end(Event.LOST, lost)
 
     def clear(self) -> None:
         """Forget everything."""
-        self.accepted(list(self._children))
+        self._end(Event.LOST, list(self._children))
 
     def _tell_given_up(self, callee: Worker, calls: Sequence[tuple[int | None, Value]]) -> None:
         call_ids = [call_id for call_id, _ in calls if call_id is not None]
@@ -166,7 +174,7 @@ class Forks:
             _logger.warning(text, callee.id, one_line(error))
             held = ()
         for fork_id in set(fork_ids).difference(held):
-            self._notice_sender.enqueue(self._take_back, None, fork_id)
+            self._notice_sender.enqueue(self._end, Event.WILL_NOT_COME, fork_id)
 
     def _children_of(self, to: Worker, call_ids: Iterable[int], *, in_answer: bool) -> list[int]:
         wanted = {(to, call_id, in_answer) for call_id in call_ids}
@@ -177,10 +185,11 @@ class Forks:
                 if (child.to, child.call_id, child.in_answer) in wanted
             ]
 
-    def _take_back(self, _: None, fork_ids: Sequence[int]) -> None:
-        """Forget forks that have not come, and will not."""
+    def _end(self, event: Event, fork_ids: Iterable[int]) -> None:
+        """Let go of the parents of forks; their owner must not count those that will not come."""
         with self._lock:
             children = [(i, self._children.pop(i, None)) for i in fork_ids]
         ended = [(child.parent._id, fork_id) for fork_id, child in children if child is not None]
         del children
-        self._owned.end_uses(ended)
+        if event is Event.WILL_NOT_COME:
+            self._owned.end_uses(ended)

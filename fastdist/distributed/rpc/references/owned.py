@@ -12,6 +12,7 @@ from ..workers.latest import remember
 from ..workers.record import in_words
 from ..workers.worker import Worker
 from ..workers.workers import Workers
+from .kept import Event, State
 from .rref import OwnedValue
 
 
@@ -37,7 +38,7 @@ class OwnedValues:
         said, that is 0, the value is taken for one of the maker's present life.
         """
         owned = self._by_id.get(rref_id)
-        if owned is not None and (owned.is_begun or not life):
+        if owned is not None and (owned.state is not State.AWAITED or not life):
             return self.get_or_create(rref_id, owned.maker, for_local=for_local)
         rank = rref_id >> RANK_SHIFT
         maker = self._workers.find_life(rank, life) if life else self._workers.find(rank)
@@ -57,6 +58,13 @@ class OwnedValues:
                 if rref_id not in self._dropped:
                     self._by_id[rref_id] = owned
             owned.num_local += for_local
+        return owned
+
+    def begin(self, rref_id: int, maker: Worker) -> OwnedValue:
+        """Return the record of a value, the call of which has come."""
+        owned = self.get_or_create(rref_id, maker)
+        with self._lock:
+            owned.step(Event.CALLED)
         return owned
 
     def add_user(self, owned: OwnedValue, fork_id: int, holder: Worker) -> None:
@@ -92,6 +100,8 @@ class OwnedValues:
     ) -> None:
         """Let a value be there, or the error of its function, for all who wait for it."""
         owned.future.try_complete(value, error)
+        with self._lock:
+            owned.step(Event.MADE)
         if error is not None and owned.maker is not None:
             who = f"of worker {owned.maker.name!r}"
             owned.future.describe_failure(f"a call of rpc.remote() {who} that runs here")
@@ -112,7 +122,7 @@ class OwnedValues:
 
     def fail_if_unborn(self, owned: OwnedValue) -> None:
         """End the wait for a value that is not there yet, and never will be."""
-        if owned.future.done():
+        if owned.state not in (State.AWAITED, State.RUNNING):
             return
         if owned.maker is None or owned.maker.is_dead:
             self._fail_unborn(owned)
@@ -134,14 +144,15 @@ class OwnedValues:
                 owned = self._by_id.get(rref_id)
                 if owned is None:
                     remember(self._dropped, rref_id, text)
-            if owned is not None and not owned.is_begun:
+                must_fail = owned is not None and owned.step(Event.GIVEN_UP)
+            if owned is not None and must_fail:
                 self._end_wait(owned, RpcTimeoutError(text))
 
     def drop_if_unused(self, rref_id: int) -> None:
         """Let a value go if it is there and nobody refers to it."""
         with self._lock:
             owned = self._by_id.get(rref_id)
-            if owned is None or owned.users or owned.num_local or not owned.future.done():
+            if owned is None or not owned.leave():
                 return
             del self._by_id[rref_id]
             remember(self._dropped, rref_id)
@@ -185,6 +196,9 @@ class OwnedValues:
         }
 
     def _fail_unborn(self, owned: OwnedValue) -> None:
+        with self._lock:
+            if not owned.step(Event.MAKER_LOST):
+                return
         rank, maker = owned.rref_id >> RANK_SHIFT, owned.maker
         name = self._workers.in_words(rank) if maker is None else in_words(maker)
         what = "which should have made this value, was lost"

@@ -23,6 +23,7 @@ from ..torch_names.argument_errors import constructor, seconds
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
 from .held import HeldReference, State
+from .kept import KeptValue
 
 T = TypeVar("T")
 
@@ -34,24 +35,20 @@ class _ValueFuture(Future[T]):
     _told_as = "the call of rpc.remote() that should have made a value here"
 
 
-class OwnedValue:
+class OwnedValue(KeptValue):
     """The owner's side of an RRef: the value once it is there, and who refers to it.
 
-    Thread  `users` (fork id -> its holder) and `num_local`, the RRef objects on the owner itself,
-            are guarded by the lock of OwnedValues (owned.py)
+    Thread  what KeptValue has is guarded by the lock of OwnedValues (owned.py)
     """
 
-    __slots__ = ("future", "is_begun", "maker", "num_local", "rref_id", "users")
+    __slots__ = ("future", "maker", "rref_id")
 
     def __init__(self, rref_id: int, maker: Worker | None = None) -> None:
+        super().__init__()
         self.rref_id = rref_id
         # Whose remote call makes the value; None where that is no member.
         self.maker = maker
         self.future: Future[Any] = _ValueFuture()
-        self.users: dict[int, Worker] = {}
-        self.num_local = 0
-        # Whether the remote call that makes the value has come.
-        self.is_begun = False
 
     def wait(self, timeout_s: float = 0.0) -> Any:
         """Return the value once it is there.
@@ -105,7 +102,7 @@ class Context(Protocol):
     me: Worker
     client: Client
 
-    def new_owned(self) -> OwnedValue:
+    def new_owned(self, value: object) -> OwnedValue:
         """Return a new value's record."""
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
@@ -143,8 +140,7 @@ class RRef(Generic[T]):
                 f"ScriptModule. Got {type_hint!r} for a {type(value).__name__}"
             )
         context: Context = late_bound["context"]()
-        owned = context.new_owned()
-        owned.future.set_result(value)
+        owned = context.new_owned(value)
         self._fill(context, context.me, owned.rref_id, owned.rref_id, owned)
         self._type = type(value)
 
@@ -211,7 +207,9 @@ class RRef(Generic[T]):
                 "rpc.shutdown(): fetch it before"
             )
         self._require_owner()
-        return self._context.fetch(self, timeout)  # type: ignore[no-any-return]
+        context = self._context
+        value: T = (context.client.profiled or context).fetch(self, timeout)
+        return value
 
     def _require_owner(self) -> None:
         """Check that the life of the owner that has the value is not over.

@@ -34,8 +34,44 @@ EVENT_OF: Final = {
 }
 
 
+class LaneDescriptors:
+    """The descriptors of lane 0 while the progress thread watches them.
+
+    Thread  the progress thread
+    """
+
+    def __init__(
+        self,
+        lane: Lane,
+        progress: Progress,
+        read: Callable[[], None],
+        read_connection: Callable[[], None],
+    ) -> None:
+        self._lane, self._progress = lane, progress
+        self._readers = read, read_connection
+        self.watch()
+
+    def are_others(self) -> bool:
+        """Return whether the lane goes on by other means."""
+        return self._lane.fileno() != self._fds[0]
+
+    def watch(self) -> None:
+        """Watch what the lane has now."""
+        self._fds = self._lane.fileno(), self._lane.connection_fileno()
+        for fd, reader in zip(self._fds, self._readers, strict=True):
+            if fd >= 0:
+                self._progress.watch(fd, reader)
+
+    def unwatch(self) -> None:
+        """Watch nothing."""
+        for fd in self._fds:
+            self._progress.unwatch(fd)
+
+
 class PulseTaker:
-    """Beats the pulse of one watched lane; `ask` asks the peer's Python for a sign of life.
+    """Beats the pulse of one watched lane, and hangs up on a peer that is frozen.
+
+    `ask` asks the peer's Python for a sign of life.
 
     `is_waited_for` tells whether somebody here waits for the peer: then it is knocked at each beat.
 
@@ -47,13 +83,13 @@ class PulseTaker:
 
     def __init__(
         self,
-        lane: Lane,
+        hang_up: Callable[[], None],
         pulse: Pulse,
         progress: Progress,
         ask: Callable[[], None],
         is_waited_for: Callable[[], bool],
     ) -> None:
-        self._lane = lane
+        self._hang_up = hang_up
         self._pulse = pulse
         self._progress = progress
         self._ask = ask
@@ -90,7 +126,7 @@ class PulseTaker:
         before, found = self._pulse.knock, self._pulse.beat()
         if found is Beat.FROZEN:
             self._pulse.heard()
-            self._lane.hang_up()
+            self._hang_up()
             return
         if found is Beat.LATE:
             # libzmq over there may just be unable to take one more connection.

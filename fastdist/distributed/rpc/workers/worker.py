@@ -52,7 +52,7 @@ from .reconciliation import (
 from .record import Record, WorkerInfo, in_words, own_lanes_between
 from .session import Action, Die, Do, Event, LivenessTimeouts, Session, State
 from .stuck import NOT_STUCK, Stuck, read_stuck
-from .watching import EVENT_OF, Prober, PulseTaker
+from .watching import EVENT_OF, LaneDescriptors, Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Worker:
         # Of a unix socket it is known: its file, or who listens there, is gone.
         self._prober: Prober | None = None
         self._pidfd: int | None = None
-        self._lane_fd = self._connection_fd = -1
+        self._descriptors: LaneDescriptors | None = None
         self._shared: SharedLane | None = None
         self._pulse: PulseTaker | None = None
         self._greetings = itertools.count(1)
@@ -149,12 +149,10 @@ class Worker:
 
     def describe(self) -> str:
         """Return how the peer is, for who looks for a hang."""
-        how = "connected"
-        if self.is_dead:
-            how = "dead"
-        elif self._session.state is State.SUSPECT:
+        how = "dead" if self.is_dead else "connected"
+        if self._session.state is State.SUSPECT:
             how = "without a sign of life"
-        elif self._session.is_unresponsive:
+        elif self.hangs and not self.is_dead:
             how = "alive, but its Python does not answer"
         return f"{how} by {self.transport}, {self.pipe.num_pending()} calls without answer"
 
@@ -284,15 +282,13 @@ class Worker:
         shared = self._shared
         if shared is None or self.is_dead:
             return
-        self._lane_fd = shared.fileno()
-        self._progress.watch(self._lane_fd, self._read)
-        self._connection_fd = shared.lane.connection_fileno()
-        if self._connection_fd >= 0:
-            self._progress.watch(self._connection_fd, self._read_connection)
+        self._descriptors = LaneDescriptors(
+            shared.lane, self._progress, self._read, self._read_connection
+        )
         if shared.lane.pulse is not None:
             shared.lane.pulse.most_missed_beats = self._timeouts.beats
             self._pulse = PulseTaker(
-                *(shared.lane, shared.lane.pulse, self._progress),
+                *(self._hang_up, shared.lane.pulse, self._progress),
                 *(self._ask, self.pipe.is_waited_for),
             )
         self._watch_process()
@@ -306,9 +302,8 @@ class Worker:
 
     def _watch_process(self) -> None:
         record = self.record
-        if self.is_self or not self._me.shares_processes_with(record):
-            return
-        if not hasattr(os, "pidfd_open"):
+        can_watch = hasattr(os, "pidfd_open") and self._me.shares_processes_with(record)
+        if self.is_self or not can_watch:
             return
         try:
             self._pidfd = os.pidfd_open(record.pid)
@@ -332,13 +327,27 @@ class Worker:
         if self._read_some():
             # Others wait as well: their answers, their deaths, and what is to expire.
             self._progress.post(self._read)
-        elif self._shared is not None and self._shared.fileno() != self._lane_fd:
-            # A ring has ended, and the lane goes on without it; see pipe/ring/watched.py.
-            self._progress.unwatch(self._lane_fd)
-            self._lane_fd = self._shared.fileno()
-            self._progress.watch(self._lane_fd, self._read)
-            self._read_connection()
+        elif self._descriptors is not None and self._descriptors.are_others():
+            self._follow_lane()
             self._progress.post(self._read)
+
+    def _follow_lane(self) -> None:
+        """Watch a lane whose ring has ended, or is not its connection any more."""
+        if (descriptors := self._descriptors) is None:
+            return
+        descriptors.unwatch()  # what is made next may have their numbers
+        try:
+            self._read_connection()  # makes it: see pipe/ring/watched.py
+        finally:
+            if self._descriptors is not None:
+                descriptors.watch()
+        # What came before the descriptors were watched has used up their edges.
+        self._read_connection()
+
+    def _hang_up(self) -> None:
+        if self._shared is not None:
+            self._shared.lane.hang_up()
+            self._follow_lane()
 
     def _read_some(self) -> bool:
         """Read what has come; return whether there may be more."""
@@ -486,6 +495,7 @@ class Worker:
         self._looks_at = math.inf
         if not self.is_self and self._shared is not None:
             self._step(Event.TICK)
+            self._follow_lane()  # no descriptor may have been left for its next connection
 
     def _look_at(self, when: float) -> None:
         # Two clocks round differently: what is left of the time may be nothing to the other.
@@ -528,10 +538,9 @@ class Worker:
     def _unwatch(self) -> None:
         if self._prober is not None:
             self._prober.stop()
-        if self._shared is not None:
-            self._progress.unwatch(self._lane_fd)
-            self._progress.unwatch(self._connection_fd)
-            self._shared = None
+        if self._descriptors is not None:
+            self._descriptors.unwatch()
+        self._shared = self._descriptors = None
         if self._pulse is not None:
             self._pulse.stop()
             self._pulse = None

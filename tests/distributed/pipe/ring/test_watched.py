@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from fastdist.distributed.pipe.batch import split
-from fastdist.distributed.pipe.lane import READABLE, WRITABLE
+from fastdist.distributed.pipe.lane import READABLE, WRITABLE, LaneInDoubt
 from fastdist.distributed.pipe.ring.memory import CAPACITY
 from fastdist.distributed.pipe.ring.watched import WatchedRingLane
 from fastdist.distributed.pipe.shared_lane import SharedLane
@@ -53,26 +54,29 @@ def end_ring(house: House) -> None:
     rings._forget(caller)
 
 
-def test_the_end_of_a_ring_is_told_as_a_break_and_a_return(house: House) -> None:
+def test_the_end_of_a_ring_is_told_as_a_break_before_the_next_lane_is_made(house: House) -> None:
     lane = house.watched()
     meet(house, lane)
-    before = lane.fileno()
+    assert lane.fileno() >= 0 and lane.connection_fileno() == -1
     assert lane.events() == WRITABLE
     assert lane.next_connection_event() is None
     assert not lane.takes_edges
     end_ring(house)
     lane.events()
-    assert lane.takes_edges
-    assert lane.fileno() != before
-    told = [lane.next_connection_event() for _ in range(3)]
-    assert told == [monitor.DISCONNECTED, monitor.HANDSHAKE_SUCCEEDED, None]
+    assert lane.fileno() == -1
+    assert not lane.try_send([b"too early"]) and lane.try_receive() is None
+    assert lane.next_connection_event() == monitor.DISCONNECTED
+    assert lane.fileno() == -1  # who asks no more gets no other lane
+    told = events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
+    assert told == [monitor.CONNECTED, monitor.HANDSHAKE_SUCCEEDED]
+    assert lane.takes_edges and lane.fileno() >= 0 and lane.connection_fileno() >= 0
     assert lane.try_send([b"hello again"])
     received = house.receive()
     assert received is not None and received.frames == [b"hello again"]
     assert isinstance(received.route, bytes)  # by ZeroMQ
 
 
-def test_without_a_connection_only_the_break_is_told(house: House) -> None:
+def test_a_ring_that_ends_at_once_is_told_as_a_break_alone(house: House) -> None:
     lane = house.watched()
     assert lane.try_send([b"hello"])
     assert house.receive() is not None
@@ -81,6 +85,24 @@ def test_without_a_connection_only_the_break_is_told(house: House) -> None:
     assert lane.next_connection_event() == monitor.DISCONNECTED
     told = events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert told.count(monitor.HANDSHAKE_SUCCEEDED) == 1
+
+
+def test_one_who_waits_goes_on_by_zeromq_at_once(house: House) -> None:
+    lane = house.watched()
+    meet(house, lane)
+    end_ring(house)
+    with pytest.raises(LaneInDoubt):
+        lane.receive(soon())
+    lane.send([b"hello again"], soon())
+    received = house.receive()
+    assert received is not None and house.listener.reply(received.route, [b"answer"])
+    assert lane.receive(soon()) == [b"answer"]
+
+
+def test_a_ring_takes_one_descriptor_of_each_end(house: House) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    meet(house, house.watched())
+    assert len(os.listdir("/proc/self/fd")) == before + 2  # both ends are here
 
 
 def test_what_was_answered_before_the_end_is_read(house: House) -> None:
@@ -92,9 +114,9 @@ def test_what_was_answered_before_the_end_is_read(house: House) -> None:
     end_ring(house)
     assert lane.events() & READABLE
     assert lane.try_receive() == [b"answer"]
-    assert not lane.takes_edges
+    assert lane.fileno() >= 0
     lane.events()
-    assert lane.takes_edges
+    assert lane.fileno() == -1
 
 
 def test_a_message_larger_than_the_ring_goes_in_pieces_and_others_wait(house: House) -> None:
@@ -124,8 +146,9 @@ def test_a_shared_lane_goes_on_by_zeromq(house: House) -> None:
     assert shared.receive() is None
     end_ring(house)
     assert shared.receive() is None
-    assert lane.takes_edges
     shared.hold()  # as the handler of a break does
+    events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
+    assert lane.takes_edges
     shared.send(Message(0x102, 2, body=b"while it is away").encode())
     shared.resume(Message(0x102, 1, body=b"greeting").encode())
     deadline = soon()
@@ -146,7 +169,7 @@ def test_rubbish_among_the_answers_ends_the_ring(house: House) -> None:
     lane._end._memory[way : way + 8] = b"\xff" * 8
     assert lane.events() & READABLE
     assert lane.try_receive() is None
-    assert lane.takes_edges
+    assert lane.fileno() == -1
     assert lane.next_connection_event() == monitor.DISCONNECTED
 
 
@@ -155,8 +178,19 @@ def test_hanging_up_ends_the_connection_and_not_what_stands_in_the_ring(house: H
     meet(house, lane)
     assert lane.try_send([b"a"])
     lane.hang_up()
-    events_until(lane, monitor.DISCONNECTED)
+    assert lane.next_connection_event() == monitor.DISCONNECTED
     received = house.receive()
     assert received is not None and received.frames == [b"a"]
     assert house.listener.reply(received.route, [b"answer"])
     assert lane.try_receive() == [b"answer"]
+    # From now on the connection of ZeroMQ tells whether the peer is there.
+    events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
+    assert not lane.takes_edges and lane.connection_fileno() >= 0
+    lane.hang_up()
+    events_until(lane, monitor.DISCONNECTED)
+    events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
+    end_ring(house)
+    lane.events()
+    told = [lane.next_connection_event() for _ in range(3)]
+    assert told == [monitor.DISCONNECTED, monitor.HANDSHAKE_SUCCEEDED, None]
+    assert lane.takes_edges

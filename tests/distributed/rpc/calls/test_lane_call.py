@@ -30,6 +30,7 @@ def lane_call_of(own: OwnLane, counts: CallCounts | None = None, **of_peer: Any)
     """Return a call that was sent on a lane."""
     client: Any = SimpleNamespace(counts=counts or CallCounts(), give_up=lambda call: None)
     info = SimpleNamespace(name="w1", id=1)
+    of_peer.setdefault("pipe", SimpleNamespace(error=None))
     peer: Any = SimpleNamespace(info=info, id=1, lender=None, **of_peer)
     peer.decode = lambda frames: decode(frames, DEFAULT, peer)
     call = LaneCall(client, Message(MessageType.PYTHON_CALL, 7, peer), 0.0, "a function")
@@ -107,8 +108,9 @@ class ClosedLane(SilentLane):
 
 def test_who_waits_hears_at_once_that_the_lane_has_ended() -> None:
     own = OwnLane(ClosedLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
-    why = SimpleNamespace(error=WorkerLostError("worker 'w1' was lost"))
-    waiting = lane_call_of(own, pipe=why)
+    pipe = SimpleNamespace(error=None)
+    waiting = lane_call_of(own, pipe=pipe)
+    pipe.error = WorkerLostError("worker 'w1' was lost")
     assert waiting.has_come(None)
 
 
@@ -122,7 +124,7 @@ class TornLane(SilentLane):
 def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
     counts, own = CallCounts(), OwnLane(TornLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
     ended: list[bool] = []
-    pipe = SimpleNamespace(return_lane=lambda own, broken: ended.append(broken))
+    pipe = SimpleNamespace(error=None, return_lane=lambda own, broken: ended.append(broken))
     with pytest.raises(MemoryError):
         lane_call_of(own, counts, pipe=pipe)
     # A shutdown would wait for it.
@@ -193,6 +195,15 @@ class BrokenLane(AnsweringLane):
         raise OSError("no descriptor is left")
 
 
+def test_a_call_that_a_shutdown_overtook_is_not_sent() -> None:
+    own, ended = OwnLane(lane := SilentLane(), 1, lambda: [b"hello"]), list[bool]()  # type: ignore[arg-type]
+    error = WorkerLostError("worker 'w1' was lost")
+    pipe = SimpleNamespace(error=error, return_lane=lambda own, broken: ended.append(broken))
+    with pytest.raises(WorkerLostError, match="was lost"):
+        lane_call_of(own, pipe=pipe).wait()
+    assert (lane.sent, ended) == ([], [True])
+
+
 @pytest.mark.parametrize(
     ("lane", "is_acknowledged", "is_broken"),
     [
@@ -208,7 +219,7 @@ def test_a_large_answer_is_acknowledged_and_the_lane_given_back(
 ) -> None:
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
     given_back: list[bool] = []
-    pipe = SimpleNamespace(return_lane=lambda own, broken: given_back.append(broken))
+    pipe = SimpleNamespace(error=None, return_lane=lambda own, broken: given_back.append(broken))
     waiting = lane_call_of(own, pipe=pipe)
     waiting.wait()
     words = [decode(frames) for frames in lane.sent[2:]]

@@ -15,6 +15,7 @@ import pytest
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
+from fastdist.distributed.pipe.ring import meeting
 from fastdist.distributed.rpc.workers import record as descriptors
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import split_tcp_endpoint
@@ -153,4 +154,20 @@ def test_strangers_that_take_all_descriptors_do_not_end_the_worker(group: Group)
     assert group[0].run(call_from_many_threads) == ["held"] * 8
     for stranger in strangers:
         stranger.close()
+    group.run_all(leave)
+
+
+def num_open() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def call(other: str) -> str:
+    return rpc.rpc_sync(other, hold, (0.0,))  # type: ignore[no-any-return]
+
+
+def test_a_peer_that_calls_and_is_called_takes_six_descriptors(group: Group) -> None:
+    before = group[0].run(num_open)
+    assert [group[0].run(call, "w1"), group[1].run(call, "w0")] == ["held"] * 2
+    # By TCP it is nine: sockets of ZeroMQ and a monitor, in the place of rings.
+    assert group[0].run(num_open) - before <= (9 if meeting.why_not_viable() else 6)
     group.run_all(leave)

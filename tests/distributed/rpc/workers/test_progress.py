@@ -170,7 +170,7 @@ class Flood:
 
 def peer_of(lane: Flood, on_answer: Any, posted: list[Any]) -> Worker:
     peer: Any = object.__new__(Worker)
-    peer._shared, peer._pulse, peer._lane_fd = lane, None, lane.fileno()
+    peer._shared, peer._pulse, peer._descriptors = lane, None, None
     peer._take = on_answer
     peer.info = SimpleNamespace(name="w1")
     peer._progress = SimpleNamespace(post=posted.append)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from tests.distributed.rpc.workers.by_hand import ProgressByHand
 def test_a_knock_that_is_not_answered_yet_is_closed_with_who_waits_for_it() -> None:
     progress: Any = ProgressByHand()
     progress.num_pulses = 0
-    pulse, lane = Pulse(), None
-    taker = PulseTaker(lane, pulse, progress, lambda: None, lambda: True)  # type: ignore[arg-type]
+    pulse = Pulse()
+    taker = PulseTaker(lambda: None, pulse, progress, lambda: None, lambda: True)
     knock: Any = socket.socket()
     pulse.knock = knock
     progress.watch(knock.fileno(), pulse.heard)
@@ -32,12 +31,13 @@ def test_a_peer_to_which_no_way_leads_is_knocked_at_again_and_hung_up_on(
     monkeypatch.setattr("fastdist.distributed.sockets.pulse.Knock", FailedKnock)
     progress: Any = ProgressByHand()
     progress.num_pulses = 0
-    asked, hung_up = [], []
-    lane: Any = SimpleNamespace(hang_up=lambda: hung_up.append(True))
+    asked: list[bool] = []
+    hung_up: list[bool] = []
     pulse = Pulse()
     pulse.most_missed_beats = 3
-    pulse.descriptor = 1
-    PulseTaker(lane, pulse, progress, lambda: asked.append(True), lambda: True)
+    pulse.connected(1)
+    ways = (lambda: hung_up.append(True)), pulse, progress, (lambda: asked.append(True))
+    PulseTaker(*ways, lambda: True)
     for _ in range(3):
         assert not hung_up
         progress.run_present_alarms()
@@ -55,7 +55,7 @@ class FailedKnock:
 
     has_failed = True
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, where: int) -> None:
         self._socket = socket.socket()
         self.fileno, self.close = self._socket.fileno, self._socket.close
 

@@ -1,0 +1,80 @@
+"""One value on its owner, from the first message about it to its end."""
+
+# Note [What an owner counts]
+# Another worker may ask for a value before the call that makes it has arrived. The value is there
+# once that call has returned or raised, or once it is known that it never will: then FAIL puts an
+# error in its place. It goes once it is there and neither an object here nor another worker refers
+# to it.
+#
+#                                     MADE
+#              CALLED                 MAKER_LOST: FAIL          leave
+#   AWAITED -----------> RUNNING ------------------> THERE ------------> GONE
+#      |  MADE                                         ^
+#      |  GIVEN_UP, MAKER_LOST: FAIL                   |
+#      +-----------------------------------------------+
+#
+# A call that runs here ends by itself, whether or not its caller has given it up.
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ..workers.worker import Worker
+
+
+class State(Enum):
+    """Where a value is in its life."""
+
+    AWAITED = auto()
+    RUNNING = auto()
+    THERE = auto()
+    GONE = auto()
+
+
+class Event(Enum):
+    """What can happen to a value."""
+
+    CALLED = auto()  # the remote call that makes it has arrived
+    MADE = auto()  # the value is there, or the error of its function
+    GIVEN_UP = auto()  # its maker says that the call was given up before it ran
+    MAKER_LOST = auto()  # its maker is lost, or is not a member
+
+
+# The next state, and whether an error must be put in the place of the value.
+_STEPS: Final[dict[tuple[State, Event], tuple[State, bool]]] = {
+    (State.AWAITED, Event.CALLED): (State.RUNNING, False),
+    (State.AWAITED, Event.MADE): (State.THERE, False),
+    (State.AWAITED, Event.GIVEN_UP): (State.THERE, True),
+    (State.AWAITED, Event.MAKER_LOST): (State.THERE, True),
+    (State.RUNNING, Event.CALLED): (State.RUNNING, False),
+    (State.RUNNING, Event.MADE): (State.THERE, False),
+    (State.RUNNING, Event.GIVEN_UP): (State.RUNNING, False),
+    (State.RUNNING, Event.MAKER_LOST): (State.THERE, True),
+}
+
+
+class KeptValue:
+    """The state of one value, and who refers to it: `users` by fork, `num_local` objects here.
+
+    Thread  one at a time
+    """
+
+    __slots__ = ("num_local", "state", "users")
+
+    def __init__(self) -> None:
+        self.state = State.AWAITED
+        self.users: dict[int, Worker] = {}
+        self.num_local = 0
+
+    def step(self, event: Event) -> bool:
+        """Take one event; return whether an error must be put in the place of the value."""
+        self.state, must_fail = _STEPS.get((self.state, event), (self.state, False))
+        return must_fail
+
+    def leave(self) -> bool:
+        """End, unless somebody refers to the value or waits for it; return whether it has."""
+        if self.state is State.THERE and not self.users and not self.num_local:
+            self.state = State.GONE
+        return self.state is State.GONE

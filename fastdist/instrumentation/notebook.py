@@ -1,0 +1,48 @@
+"""HTML for notebooks: what `_repr_html_` of traces, profiles, explanations and reports returns.
+
+A table takes the style of the notebook. Pictures and pages have their own styles, which must not
+reach the rest of the notebook: a picture is the source of an image, a page that of a frame. Nothing
+is loaded from elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+
+
+def escaped(text: str) -> str:
+    """Return text in which no letter is read as HTML, also within quotes."""
+    for letter, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot"), ("'", "#39")):
+        text = text.replace(letter, f"&{name};")
+    return text
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], below: str = "") -> str:
+    """Return a table of texts, with a line of text below.
+
+    Example:
+        >>> "<td>a &lt; b</td>" in table(["name"], [["a < b"]])
+        True
+    """
+    head = "".join(f"<th>{escaped(column)}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    more = f"<p>{escaped(below)}</p>" if below else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def picture(svg: str, text: str = "") -> str:
+    """Return an image of SVG text, and a text that a reader may unfold."""
+    source = base64.b64encode(svg.encode()).decode()
+    more = f"<details><summary>text</summary><pre>{escaped(text)}</pre></details>" if text else ""
+    return f'<img alt="" src="data:image/svg+xml;base64,{source}">{more}'
+
+
+def page(html: str, height: int = 520) -> str:
+    """Return a frame, some pixels high, with a page whose scripts see nothing of the notebook."""
+    return (
+        f'<iframe sandbox="allow-scripts" style="width: 100%; height: {height}px; border: 0" '
+        f'srcdoc="{escaped(html)}"></iframe>'
+    )
