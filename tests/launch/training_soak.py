@@ -121,7 +121,7 @@ print("trained", flush=True)
 
 
 class Life(NamedTuple):
-    """What one life of a worker noted: first and last (pid, step, joined, bytes, fds, threads)."""
+    """A worker's record of one life: first and last (pid, step, joined, bytes, fds, threads)."""
 
     rank: int
     life: int
@@ -130,7 +130,7 @@ class Life(NamedTuple):
 
 
 class Soak(NamedTuple):
-    """What a soak has found."""
+    """The result of a soak."""
 
     kills: int
     seconds: float

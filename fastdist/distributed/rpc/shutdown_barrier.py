@@ -69,8 +69,7 @@ _ASK_WHO_S = 1.0
 _HOLD_UP_S = 0.2
 # Members with one timeout that came here one after the other give up so far apart, at most.
 _LATE_S = 1.0
-# A member that has come here lives: its last report may be late by as long as a busy machine delays
-# it.
+# A member that has reported lives: its last report may be late by a busy machine's delay.
 _HELD_UP_S = 3.0
 # The answer that ends a member's wait when it must report again, perhaps to another member.
 _REPORT_AGAIN = Reply([], {})

@@ -148,8 +148,8 @@ def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:
 def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether the launcher hosts the store that is at this port.
 
-    With another port than that of the launcher's store the program wants a store of its own:
-    process groups of some of the workers, in addition to RPC of all.
+    With another port than that of the launcher's store the program wants another store: for process
+    groups of some of the workers, in addition to RPC of all.
     """
     own = environment.get("FASTDIST_STORE_PORT") or environment.get("MASTER_PORT") or str(port)
     return store_is_hosted(environment) and own == str(port)

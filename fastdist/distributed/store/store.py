@@ -143,7 +143,7 @@ class Store:
         self._ask(Op.APPEND, [key_bytes(key), value_bytes(value)])
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Return the values of keys, as soon as all of them have one."""
+        """Return the values of keys, as soon as each key has one."""
         return self._ask(Op.GET, [key_bytes(key) for key in keys])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The lane that others share, through a ring, which tells whether the peer is there."""
+"""The lane that others share, through a ring, with reports on whether the peer is there."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WatchedRingLane(RingLane):
         self._zeromq: Lane | None = None
         self._is_connected = True
         self._is_over = False  # the ring
-        # What is still to be told of the connection.
+        # Events of the connection that are still to be reported.
         self._to_tell = [monitor.HANDSHAKE_SUCCEEDED]
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
@@ -107,7 +107,7 @@ class WatchedRingLane(RingLane):
         return kind
 
     def hang_up(self) -> None:
-        """End the connection, which is then made anew; what stands in the ring stands."""
+        """End the connection, which then reconnects; messages in the ring stay."""
         if self._zeromq is not None:
             self._zeromq.hang_up()
         elif self._is_connected:

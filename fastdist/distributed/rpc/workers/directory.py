@@ -244,7 +244,7 @@ def keys_of_group(store: Store, number: int) -> PrefixStore:
 
 
 def find_number(store: Store, count: int, rank: int, name: str, *, is_static: bool) -> int:
-    """Return the number of the group to come to, of those that take lives back; note it.
+    """Return the number of the group to join, where groups take lives back; record it.
 
     `count` is how many groups this process has been in.
 

@@ -246,8 +246,8 @@ class Group:
             _logger.info("could not report the shutdown to the store: %s", error)
 
     def not_in_shutdown(self) -> tuple[list[int], int]:
-        """Return the ranks that have not come to their shutdown, as far as can be told: the first
-        ones of many, and how many more there are.
+        """Return the ranks that have not come to their shutdown, as far as is known: the first ones
+        of many, and how many more there are.
         """
         try:
             return StoreDirectory(self._store, TELL_S, _SHUTDOWN).missing()

@@ -9,7 +9,7 @@
 # closed (sockets/pulse.py); a process that was itself stopped has received nothing meanwhile, and
 # counts from its wake-up. The error names what was seen of the peer meanwhile: a cable may be
 # pulled, and no more. A peer whose process has ended is dead at once. Dead is final: the life is
-# fenced, and its messages after a wake-up are refused. So is a life that another of its rank has
+# fenced, and its messages after a wake-up are refused, as are those of a life that another one has
 # followed.
 #
 # A peer that says goodbye has answered everything before, but some of that by lanes of blocking
@@ -60,7 +60,7 @@ class Event(Enum):
     LEFT = auto()  # it said goodbye
     REPLACED = auto()  # another life of its rank has come
     FENCED = auto()  # this worker itself is out of the group: nothing passes any more
-    ASKED = auto()  # the agent sent a query of its own
+    ASKED = auto()  # the agent sent a query
     ANSWERED = auto()  # the answer to one came
     TICK = auto()  # only time has passed
 
@@ -240,10 +240,9 @@ class Session:
         return is_due
 
     def must_greet_again(self, call_id: int) -> bool:
-        """Return whether the peer, which did not know the connection of a call, must be greeted
-        again.
+        """Return whether to greet a peer again that did not know the connection of a call.
 
-        Not for a call that was queried since: a greeting preceded that.
+        False for a call that was queried since, as a greeting preceded the query.
         """
         return call_id > self._asked_up_to
 

@@ -489,7 +489,7 @@ class Workers:
             self.progress.post(self._fence, error)
 
     def _tell_who_came(self, came: Sequence[tuple[Worker | None, Worker]]) -> None:
-        """End the lives that others follow, and then notify the program of those that are back."""
+        """End the lives that others follow, and notify the program of returned workers."""
         for before, now in came:
             if before is None:
                 self._submit(tell_of_return, now.info)

@@ -183,7 +183,7 @@ def test_hanging_up_ends_the_connection_and_not_what_stands_in_the_ring(house: H
     assert received is not None and received.frames == [b"a"]
     assert house.listener.reply(received.route, [b"answer"])
     assert lane.try_receive() == [b"answer"]
-    # From now on the connection of ZeroMQ tells whether the peer is there.
+    # From now on the connection of ZeroMQ shows whether the peer is there.
     events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert not lane.takes_edges and lane.connection_fileno() >= 0
     lane.hang_up()
