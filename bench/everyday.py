@@ -32,6 +32,10 @@ CALLS = {
         gru_cell(x); lstm_cell(x); heads(batch, batch, batch)
         nn.utils.clip_grad_norm_(parameters, 1.0); sequence.state_dict(); loss_of_layers()
     """,
+    1.5: """
+        x.scatter(1, places, y); x.scatter_add(1, places, y); F.avg_pool2d(image, 2)
+        F.pad(image, (1, 1, 1, 1), mode="reflect"); row.dot(row); x @ row
+    """,
     2.0: """
         linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
     """,
@@ -91,6 +95,7 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
         "other": draw(8, 8),
         "mask": x > 0,
         "index": library.tensor([1, 0, 3, 5, 2, 7, 6, 4]),
+        "places": library.tensor(rng.integers(0, 8, (8, 8))),
         "number": x.sum(),
         "truth": (y > 0).float(),
         "linear": nn.Linear(8, 8),

@@ -359,532 +359,3606 @@ sparse_bsr: MemoryLayout
 sparse_csc: MemoryLayout
 sparse_csr: MemoryLayout
 
-def _sample_dirichlet(input: Tensor, generator: Generator | None = ...) -> Tensor: ...
-def _standard_gamma(input: Tensor, generator: Generator | None = ...) -> Tensor: ...
-def abs(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def abs_(input: Tensor) -> Tensor: ...
-def absolute(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def acos(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def acos_(input: Tensor) -> Tensor: ...
-def acosh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def acosh_(input: Tensor) -> Tensor: ...
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor: ...
-def add(input: Operand, other: Operand, *, alpha: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-def adjoint(input: Tensor) -> Tensor: ...
-def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def allclose(input: Tensor, other: Tensor, rtol: builtins.float = ..., atol: builtins.float = ..., equal_nan: builtins.bool = ...) -> builtins.bool: ...
-def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def aminmax(input: Tensor, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., out: Any = ...) -> return_types.aminmax: ...
-def angle(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def arange(start: Scalar = ..., end: Scalar | None = ..., step: Scalar = ..., *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def arccos(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def arccos_(input: Tensor) -> Tensor: ...
-def arccosh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def arccosh_(input: Tensor) -> Tensor: ...
-def arcsin(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def arcsin_(input: Tensor) -> Tensor: ...
-def arcsinh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def arcsinh_(input: Tensor) -> Tensor: ...
-def arctan(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def arctan2(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def arctan_(input: Tensor) -> Tensor: ...
-def arctanh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def arctanh_(input: Tensor) -> Tensor: ...
-def argmax(input: Tensor, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def argmin(input: Tensor, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def argsort(input: Tensor, dim: builtins.int = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def argwhere(input: Tensor) -> Tensor: ...
-def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = ...) -> Tensor: ...
-def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = ...) -> Tensor: ...
-def as_strided_scatter(input: Tensor, src: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = ...) -> Tensor: ...
-def as_tensor(data: Any, dtype: DTypeLike | None = ..., device: DeviceLike = ...) -> Tensor: ...
-def asin(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def asin_(input: Tensor) -> Tensor: ...
-def asinh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def asinh_(input: Tensor) -> Tensor: ...
-def atan(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def atan2(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def atan_(input: Tensor) -> Tensor: ...
-def atanh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def atanh_(input: Tensor) -> Tensor: ...
-def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any: ...
-def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any: ...
-def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any: ...
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., ceil_mode: builtins.bool = ..., count_include_pad: builtins.bool = ...) -> Tensor: ...
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-def bernoulli(input: Tensor, p: Any = ..., *, generator: Generator | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = ...) -> Tensor: ...
-def bincount(input: Tensor, weights: Tensor | None = ..., minlength: builtins.int = ...) -> Tensor: ...
-def binomial(count: Tensor, prob: Tensor, generator: Generator | None = ...) -> Tensor: ...
-def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def bitwise_not(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor: ...
-def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def broadcast_shapes(*shapes: Any) -> Size: ...
-def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]: ...
-def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor: ...
-def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: builtins.bool = ..., right: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def can_cast(from_: DTypeLike, to: DTypeLike) -> builtins.bool: ...
-def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor: ...
-def cat(tensors: Sequence[Tensor], dim: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def cdist(x1: Tensor, x2: Tensor, p: builtins.float = ..., compute_mode: str = ...) -> Tensor: ...
-def ceil(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def ceil_(input: Tensor) -> Tensor: ...
-def celu(input: Tensor, alpha: builtins.float = ...) -> Tensor: ...
-def chain_matmul(*matrices: Tensor, out: Tensor | None = ...) -> Tensor: ...
-def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor: ...
-def cholesky(input: Tensor, upper: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def cholesky_inverse(input: Tensor, upper: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-def clamp(input: Tensor, min: Any = ..., max: Any = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def clamp_(input: Tensor, min: Any = ..., max: Any = ...) -> Tensor: ...
-def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = ...) -> Tensor: ...
-def clamp_max_(input: Tensor, max: Any) -> Tensor: ...
-def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = ...) -> Tensor: ...
-def clamp_min_(input: Tensor, min: Any) -> Tensor: ...
-def clip(input: Tensor, min: Any = ..., max: Any = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def clip_(input: Tensor, min: Any = ..., max: Any = ...) -> Tensor: ...
-def clone(input: Tensor, *, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
-def combinations(input: Tensor, r: builtins.int = ..., with_replacement: builtins.bool = ...) -> Tensor: ...
-def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def concat(tensors: Sequence[Tensor], dim: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def concatenate(tensors: Sequence[Tensor], dim: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def conj(input: Tensor) -> Tensor: ...
-def conj_physical(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def conj_physical_(input: Tensor) -> Tensor: ...
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: builtins.int | Sequence[builtins.int] = ..., padding: builtins.int | Sequence[builtins.int] | str = ..., dilation: builtins.int | Sequence[builtins.int] = ..., groups: builtins.int = ...) -> Tensor: ...
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: builtins.int | Sequence[builtins.int] = ..., padding: builtins.int | Sequence[builtins.int] | str = ..., dilation: builtins.int | Sequence[builtins.int] = ..., groups: builtins.int = ...) -> Tensor: ...
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: builtins.int | Sequence[builtins.int] = ..., padding: builtins.int | Sequence[builtins.int] | str = ..., dilation: builtins.int | Sequence[builtins.int] = ..., groups: builtins.int = ...) -> Tensor: ...
-def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: builtins.int | Sequence[builtins.int] = ..., padding: builtins.int | Sequence[builtins.int] = ..., output_padding: builtins.int | Sequence[builtins.int] = ..., groups: builtins.int = ..., dilation: builtins.int | Sequence[builtins.int] = ...) -> Tensor: ...
-def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: builtins.int | Sequence[builtins.int] = ..., padding: builtins.int | Sequence[builtins.int] = ..., output_padding: builtins.int | Sequence[builtins.int] = ..., groups: builtins.int = ..., dilation: builtins.int | Sequence[builtins.int] = ...) -> Tensor: ...
-def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: builtins.int | Sequence[builtins.int] = ..., padding: builtins.int | Sequence[builtins.int] = ..., output_padding: builtins.int | Sequence[builtins.int] = ..., groups: builtins.int = ..., dilation: builtins.int | Sequence[builtins.int] = ...) -> Tensor: ...
-def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Sequence[builtins.int], dilation: Sequence[builtins.int], transposed: builtins.bool, output_padding: Sequence[builtins.int], groups: builtins.int) -> Tensor: ...
-def copysign(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def corrcoef(input: Tensor) -> Tensor: ...
-def cos(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def cos_(input: Tensor) -> Tensor: ...
-def cosh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def cosh_(input: Tensor) -> Tensor: ...
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = ..., eps: builtins.float = ...) -> Tensor: ...
-def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def cov(input: Tensor, *, correction: builtins.int = ..., fweights: Tensor | None = ..., aweights: Tensor | None = ...) -> Tensor: ...
-def cross(input: Tensor, other: Tensor, dim: builtins.int | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def cummax(input: Tensor, dim: builtins.int, *, out: Any = ...) -> return_types.cummax: ...
-def cummin(input: Tensor, dim: builtins.int, *, out: Any = ...) -> return_types.cummin: ...
-def cumprod(input: Tensor, dim: builtins.int = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def cumsum(input: Tensor, dim: builtins.int = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = ..., *, dx: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def deg2rad(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def deg2rad_(input: Tensor) -> Tensor: ...
-def det(input: Tensor) -> Tensor: ...
-def detach(input: Tensor) -> Tensor: ...
-def detach_(input: Tensor) -> Tensor: ...
-def diag(input: Tensor, diagonal: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def diag_embed(input: Tensor, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-def diagflat(input: Tensor, offset: builtins.int = ...) -> Tensor: ...
-def diagonal(input: Tensor, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-def diff(input: Tensor, n: builtins.int = ..., dim: builtins.int = ..., prepend: Tensor | None = ..., append: Tensor | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def digamma(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def dist(input: Tensor, other: Tensor, p: builtins.float = ...) -> Tensor: ...
-def div(input: Operand, other: Operand, *, rounding_mode: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def divide(input: Operand, other: Operand, *, rounding_mode: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def dsmm(input: Tensor, mat2: Tensor) -> Tensor: ...
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]: ...
-def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
-def eig(*args: Any, **kwargs: Any) -> Any: ...
-def einsum(equation: str | Tensor, *operands: Any) -> Tensor: ...
-def empty(*size: Sizes, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def empty_like(input: Tensor, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def eq(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def equal(input: Tensor, other: Tensor) -> builtins.bool: ...
-def erf(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def erf_(input: Tensor) -> Tensor: ...
-def erfc(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def erfc_(input: Tensor) -> Tensor: ...
-def erfinv(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def exp(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def exp2(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def exp2_(input: Tensor) -> Tensor: ...
-def exp_(input: Tensor) -> Tensor: ...
-def expm1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def expm1_(input: Tensor) -> Tensor: ...
-def eye(n: builtins.int, m: builtins.int | None = ..., *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def fill_(input: Tensor, value: Any) -> Tensor: ...
-def fix(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def fix_(input: Tensor) -> Tensor: ...
-def flatten(input: Tensor, start_dim: builtins.int = ..., end_dim: builtins.int = ...) -> Tensor: ...
-def flip(input: Tensor, *_dims: Sizes, dims: Sizes = ...) -> Tensor: ...
-def fliplr(input: Tensor) -> Tensor: ...
-def flipud(input: Tensor) -> Tensor: ...
-def float_power(input: Any, exponent: Any, *, out: Tensor | None = ...) -> Tensor: ...
-def floor(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def floor_(input: Tensor) -> Tensor: ...
-def floor_divide(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def fmax(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def fmin(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def fmod(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def frac(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def frac_(input: Tensor) -> Tensor: ...
-def frexp(input: Tensor, *, out: Any = ...) -> Any: ...
-def frobenius_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def from_numpy(array: NDArray) -> Tensor: ...
-def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def gather(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def gcd(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def gcd_(input: Tensor, other: Operand) -> Tensor: ...
-def ge(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def geqrf(input: Tensor, *, out: Any = ...) -> return_types.geqrf: ...
-def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def get_rng_state() -> Tensor: ...
-def greater(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def gru(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]: ...
-def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = ..., b_hh: Tensor | None = ...) -> Tensor: ...
-def gt(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def hardshrink(input: Tensor, lambd: builtins.float = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def heaviside(input: Operand, values: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def histc(input: Tensor, bins: builtins.int = ..., min: builtins.float = ..., max: builtins.float = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def histogram(input: Tensor, bins: Any = ..., *, range: Any = ..., weight: Tensor | None = ..., density: builtins.bool = ..., out: Any = ...) -> return_types.histogram: ...
-def histogramdd(input: Tensor, bins: Any, *, range: Any = ..., weight: Tensor | None = ..., density: builtins.bool = ...) -> Any: ...
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]: ...
-def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
-def hypot(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def i0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def i0_(input: Tensor) -> Tensor: ...
-def igamma(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def igammac(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def imag(input: Tensor) -> Tensor: ...
-def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = ..., out: Tensor | None = ...) -> Tensor: ...
-def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor: ...
-def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def inner(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def inverse(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def is_complex(input: Tensor) -> builtins.bool: ...
-def is_conj(input: Tensor) -> builtins.bool: ...
-def is_floating_point(input: Tensor) -> builtins.bool: ...
-def is_neg(input: Tensor) -> builtins.bool: ...
-def is_nonzero(input: Tensor) -> builtins.bool: ...
-def is_same_size(input: Tensor, other: Tensor) -> builtins.bool: ...
-def is_signed(input: Tensor) -> builtins.bool: ...
-def is_tensor(obj: Any) -> builtins.bool: ...
-def isclose(input: Tensor, other: Tensor, rtol: builtins.float = ..., atol: builtins.float = ..., equal_nan: builtins.bool = ...) -> Tensor: ...
-def isfinite(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = ..., invert: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def isinf(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def isnan(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def isneginf(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def isposinf(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def isreal(input: Tensor) -> Tensor: ...
-def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = ..., win_length: builtins.int | None = ..., window: Tensor | None = ..., center: builtins.bool = ..., normalized: builtins.bool = ..., onesided: builtins.bool | None = ..., length: builtins.int | None = ..., return_complex: builtins.bool = ...) -> Tensor: ...
-def kron(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.kthvalue: ...
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = ..., bias: Tensor | None = ..., eps: builtins.float = ..., cudnn_enable: builtins.bool = ...) -> Tensor: ...
-def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def lcm_(input: Tensor, other: Tensor) -> Tensor: ...
-def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def ldexp_(input: Tensor, other: Tensor) -> Tensor: ...
-def le(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def less(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def less_equal(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def lgamma(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def log(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def log10(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def log10_(input: Tensor) -> Tensor: ...
-def log1p(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def log1p_(input: Tensor) -> Tensor: ...
-def log2(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def log2_(input: Tensor) -> Tensor: ...
-def log_(input: Tensor) -> Tensor: ...
-def log_softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def logcumsumexp(input: Tensor, dim: builtins.int = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def logdet(input: Tensor) -> Tensor: ...
-def logical_and(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def logical_not(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def logical_or(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def logit(input: Tensor, eps: builtins.float | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def logit_(input: Tensor, eps: builtins.float | None = ...) -> Tensor: ...
-def logspace(start: Scalar, end: Scalar, steps: builtins.int, base: builtins.float = ..., *, dtype: DTypeLike | None = ..., device: DeviceLike = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def lstm(data: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]: ...
-def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = ..., b_hh: Tensor | None = ...) -> tuple[Tensor, Tensor]: ...
-def lstsq(*args: Any, **kwargs: Any) -> Any: ...
-def lt(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def lu(A: Tensor, pivot: builtins.bool = ..., get_infos: builtins.bool = ..., *, out: Any = ...) -> tuple[Tensor, ...]: ...
-def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = ..., unpack_pivots: builtins.bool = ..., *, out: Any = ...) -> return_types.lu_unpack: ...
-def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor: ...
-def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def matrix_exp(input: Tensor) -> Tensor: ...
-def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
-def matrix_rank(*args: Any, **kwargs: Any) -> Any: ...
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return shares that add up to 1 along the last axis: gamma numbers of the concentrations in
+    input, divided by their sums. No share is below the smallest normal number of input's dtype.
+    """
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return gamma numbers of the concentrations in input and scale 1, none below the smallest of
+    input's dtype.
+    """
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the absolute value of each element; the gradient at 0 is 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; real for complex input.
+
+    Example:
+        >>> torch.abs(torch.tensor([-1.5, 2.0]))
+        tensor([1.5000, 2.0000])
+    """
+def abs_(input: Tensor) -> Tensor:
+    """Return the absolute value of each element; the gradient at 0 is 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; real for complex input.
+
+    Example:
+        >>> torch.abs(torch.tensor([-1.5, 2.0]))
+        tensor([1.5000, 2.0000])
+    """
+def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the absolute value of each element; the gradient at 0 is 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; real for complex input.
+
+    Example:
+        >>> torch.abs(torch.tensor([-1.5, 2.0]))
+        tensor([1.5000, 2.0000])
+    """
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.acos(torch.tensor([1.0, 0.0]))
+        tensor([0.0000, 1.5708])
+    """
+def acos_(input: Tensor) -> Tensor:
+    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.acos(torch.tensor([1.0, 0.0]))
+        tensor([0.0000, 1.5708])
+    """
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number not below 0 whose cosh is input; NaN below 1."""
+def acosh_(input: Tensor) -> Tensor:
+    """Return the number not below 0 whose cosh is input; NaN below 1."""
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Return the averages of output_size parts of the last axis, as even as can be."""
+def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+    """Return input + alpha * other.
+
+    Shape   (...), (...) -> broadcast
+
+    Args:
+        input: The tensor.
+        other: The second summand: a tensor or a number.
+        alpha: The number by which other is multiplied first.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
+        tensor([11., 12.])
+    """
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+    """Return input + value * tensor1 / tensor2.
+
+    Raises  RuntimeError for the quotient of two integers
+    """
+def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+    """Return input + value * tensor1 * tensor2.
+
+    Raises  RuntimeError for bools alone
+    """
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """Return beta * input + alpha * (mat @ vec)."""
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """In-place version of addmv: writes the result into this tensor and returns it."""
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """Return beta * input + alpha * outer(vec1, vec2)."""
+def adjoint(input: Tensor) -> Tensor:
+    """Return a view with the last two axes swapped; of complex numbers the conjugates.
+
+    Raises  RuntimeError for a vector
+    """
+def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return whether all elements over dim are not 0; true of nothing.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to look along; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of bool, of uint8 for uint8.
+
+    Example:
+        >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
+        tensor([False,  True])
+    """
+def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
+    """Return whether |input - other| <= atol + rtol * |other| for all elements, as a Python bool.
+
+    Args:
+        input: The tensor.
+        other: The tensor to compare with.
+        rtol: The relative tolerance.
+        atol: The absolute tolerance.
+        equal_nan: Whether NaN is close to NaN.
+
+    Example:
+        >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
+        True
+    """
+def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if empty.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Example:
+        >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
+        tensor([7, 5])
+    """
+def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if empty.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Example:
+        >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
+        tensor([1, 2])
+    """
+def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
+    """Return the smallest and the largest along dim, or of all."""
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
+def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return whether any element over dim is not 0; false of nothing.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to look along; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of bool, of uint8 for uint8.
+
+    Example:
+        >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
+        tensor([False,  True])
+    """
+def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
+
+    Dtype   int64 if all are integers, else the default dtype
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+
+    Args:
+        start: The first number, 0 if only end is given.
+        end: The number before which to stop.
+        step: The distance between two numbers; may be negative.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Returns:
+        A tensor of one axis with ceil((end - start) / step) elements.
+
+    Example:
+        >>> torch.arange(4)
+        tensor([0, 1, 2, 3])
+        >>> torch.arange(1, 2, 0.25)
+        tensor([1.0000, 1.2500, 1.5000, 1.7500])
+    """
+def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.acos(torch.tensor([1.0, 0.0]))
+        tensor([0.0000, 1.5708])
+    """
+def arccos_(input: Tensor) -> Tensor:
+    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.acos(torch.tensor([1.0, 0.0]))
+        tensor([0.0000, 1.5708])
+    """
+def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number not below 0 whose cosh is input; NaN below 1."""
+def arccosh_(input: Tensor) -> Tensor:
+    """Return the number not below 0 whose cosh is input; NaN below 1."""
+def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+def arcsin_(input: Tensor) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number whose sinh is input."""
+def arcsinh_(input: Tensor) -> Tensor:
+    """Return the number whose sinh is input."""
+def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in radians, from -pi to pi, of the point (other, input).
+
+    Args:
+        input: The tensor.
+        other: The first coordinates; a tensor that broadcasts with input.
+
+    Example:
+        >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
+        tensor([0.7854])
+    """
+def arctan_(input: Tensor) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number whose tanh is input."""
+def arctanh_(input: Tensor) -> Tensor:
+    """Return the number whose tanh is input."""
+def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return the index of the largest element, the first of several: along dim, or in the flattened
+    tensor.
+
+    Args:
+        input: The tensor.
+        dim: The axis to search along; the flattened tensor if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of int64.
+
+    Example:
+        >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
+        tensor([1, 0])
+    """
+def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return the index of the smallest element, the first of several: along dim, or in the
+    flattened tensor.
+
+    Args:
+        input: The tensor.
+        dim: The axis to search along; the flattened tensor if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of int64.
+
+    Example:
+        >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
+        tensor([0, 1])
+    """
+def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return the indices that sort input along dim.
+
+    Args:
+        input: The tensor.
+        dim: The axis to sort along.
+        descending: Whether the largest comes first.
+        stable: Whether equal elements keep their order; here they always do.
+
+    Example:
+        >>> torch.argsort(torch.tensor([3, 1, 2]))
+        tensor([1, 2, 0])
+    """
+def argwhere(input: Tensor) -> Tensor:
+    """Return the places of what is not 0, a row each."""
+def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    """Return the view of input's memory by size and stride; storage_offset counts elements from
+    where the memory begins, and is input's own unless given.
+    """
+def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    """In-place version of as_strided: lets this tensor be that view, and returns it."""
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    """Return a copy of input with src in the place of its as_strided view."""
+def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ...) -> Tensor:
+    """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
+    (`__cuda_array_interface__`) of the right dtype.
+
+    Args:
+        data: A tensor, an array, a number, or nested lists of numbers.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        device: Where the result lives; the default device if None.
+
+    Returns:
+        A tensor; data itself if it is one of the right dtype and device.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> torch.as_tensor(x) is x
+        True
+    """
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+def asin_(input: Tensor) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number whose sinh is input."""
+def asinh_(input: Tensor) -> Tensor:
+    """Return the number whose sinh is input."""
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle in radians, from -pi to pi, of the point (other, input).
+
+    Args:
+        input: The tensor.
+        other: The first coordinates; a tensor that broadcasts with input.
+
+    Example:
+        >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
+        tensor([0.7854])
+    """
+def atan_(input: Tensor) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number whose tanh is input."""
+def atanh_(input: Tensor) -> Tensor:
+    """Return the number whose tanh is input."""
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
+    """Return tensors with an axis, put in where there is none."""
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
+    """Return tensors with two axes at least; a vector is a row."""
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
+    """Return tensors with three axes at least; a matrix gets the third one last."""
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
+    """Return the averages of windows along the last axis.
+
+    Shape   (..., channels, n) -> (..., channels, windows)
+    """
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """Return beta * input + alpha * bmm(batch1, batch2)."""
+def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """Return 1 with the probability that input or p gives, else 0.
+
+    Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+
+    Args:
+        input: The probability of each element; the shape and dtype alone, if p is given.
+        p: One probability for all.
+        generator: The generator to draw from; the default one if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+        tensor([0., 1.])
+    """
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return input1 @ weight[k] @ input2 + bias[k] for each k.
+
+    Shape   (..., n), (..., m), (k, n, m), (k) -> (..., k)
+    """
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
+    """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
+    largest.
+
+    Dtype   int64; with weights float32 if they are, else float64
+    Raises  NotImplementedError for complex weights, which would lose their imaginary part
+
+    Args:
+        input: The integers, not negative, of one axis.
+        weights: A weight for each integer.
+        minlength: The least length of the result.
+
+    Example:
+        >>> torch.bincount(torch.tensor([0, 2, 2]))
+        tensor([1, 0, 2])
+    """
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return how many of count succeed, each with the chance prob, in count's dtype."""
+def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits that input and other share; of bools, whether both hold."""
+def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input with its bits moved up by other places."""
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits that input lacks; of bools, the other one."""
+def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits that input or other has; of bools, whether one holds."""
+def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input with its bits moved down by other places; the sign is kept."""
+def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits that exactly one of input and other has."""
+def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
+    """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
+    of none, one of shape (1, 0).
+
+    Dtype   that in which all meet, in which those without axes count last
+    """
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the products of two batches of matrices.
+
+    Args:
+        input: The tensor.
+        mat2: The right matrices, of shape (b, k, m).
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of shape (b, n, m), for an input of shape (b, n, k).
+
+    Example:
+        >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
+        fastdist.Size([4, 2, 5])
+    """
+def broadcast_shapes(*shapes: Any) -> Size:
+    """Return the shape in which tensors of these shapes meet."""
+def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return views of all tensors in the shape in which they meet."""
+def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
+    """Return the view of input in the shape size.
+
+    Args:
+        input: The tensor.
+        size: The shape of the result, as a tuple.
+
+    Example:
+        >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
+def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: builtins.bool = False, right: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return between which boundaries each element lies, as an index.
+
+    Args:
+        input: A tensor or a number.
+        boundaries: Numbers in ascending order, of one axis.
+        out_int32: Whether the result is int32 instead of int64.
+        right: Whether an element that equals a boundary belongs behind it.
+
+    Example:
+        >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
+        tensor([0, 1])
+    """
+def can_cast(from_: DTypeLike, to: DTypeLike) -> builtins.bool:
+    """Return whether results of one dtype may be stored in the other."""
+def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
+    """Return all rows that take one element of each vector, in order; a single one is itself."""
+def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return tensors joined along an axis; their other axes agree.
+
+    Dtype   the one in which they meet
+
+    Args:
+        tensors: A list or tuple of tensors.
+        dim: The axis along which they follow one another.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: Other axes differ in length, or there are no tensors.
+
+    Example:
+        >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
+        tensor([[1, 2],
+                [3, 4]])
+    """
+def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
+    """Return the distance of order p of each row of x1 from each of x2.
+
+    Shape   (..., p, m), (..., r, m) -> (..., p, r)
+    Note    between equal rows the gradient is 0; second derivatives there are those of functions
+            that are smooth in squares of euclidean distances, and NaN for other functions. Forward
+            mode knows them for squares alone, unless a gradient is recorded with create_graph
+
+    Args:
+        x1: The first points, one in each row.
+        x2: The second points.
+        p: The order of the norm.
+        compute_mode: Ignored: distances are exact.
+
+    Example:
+        >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
+        tensor([[5.]])
+    """
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the smallest integer not below each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.ceil(torch.tensor([1.2, -1.2]))
+        tensor([ 2., -1.])
+    """
+def ceil_(input: Tensor) -> Tensor:
+    """Return the smallest integer not below each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.ceil(torch.tensor([1.2, -1.2]))
+        tensor([ 2., -1.])
+    """
+def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
+    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+
+    Raises  RuntimeError if alpha is 0
+    """
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return the product of matrices; linalg.multi_dot is its successor."""
+def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
+    """Return input with its channels, axis 1, dealt out: the first of each group, then the second
+    of each, and so on.
+    """
+def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return Cholesky's factor; linalg.cholesky is its successor."""
+def cholesky_inverse(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse of the matrix of which input is Cholesky's factor.
+
+    Raises  LinAlgError for a 0 on the diagonal
+    """
+def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return the X of A @ X = input, of which input2 is Cholesky's factor.
+
+    Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
+    Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+    """
+def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """Return views along dim, chunks of them or fewer, all but the last of one size.
+
+    Args:
+        input: The tensor.
+        chunks: How many views to make.
+        dim: The axis to divide.
+
+    Example:
+        >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
+        [[0, 1, 2], [3, 4]]
+    """
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
+    None.
+
+    Args:
+        input: The tensor.
+        min: The lower bound.
+        max: The upper bound; where it is below min, it wins.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: Both bounds are None.
+
+    Example:
+        >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """In-place version of clamp: writes the result into this tensor and returns it."""
+def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
+    """Return input, but no more than max."""
+def clamp_max_(input: Tensor, max: Any) -> Tensor:
+    """In-place version of clamp_max: writes the result into this tensor and returns it."""
+def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
+    """Return the larger of each element and min.
+
+    Args:
+        input: The tensor.
+        min: The lower bound: a number or a tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
+        tensor([0., 2.])
+    """
+def clamp_min_(input: Tensor, min: Any) -> Tensor:
+    """In-place version of clamp_min: writes the result into this tensor and returns it."""
+def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
+    None.
+
+    Args:
+        input: The tensor.
+        min: The lower bound.
+        max: The upper bound; where it is below min, it wins.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: Both bounds are None.
+
+    Example:
+        >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+def clip_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """In-place version of clamp: writes the result into this tensor and returns it."""
+def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return a copy that gradients flow through; it walks memory as input does.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> y = x.clone()
+        >>> y[0] = 5
+        >>> x
+        tensor([1., 1.])
+    """
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Return tensors side by side; a vector is a column."""
+def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
+    """Return all rows of r elements of a vector, in the order in which they stand."""
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return complex numbers of their parts, which broadcast and are of one dtype.
+
+    Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
+    """
+def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return tensors joined along an axis; their other axes agree.
+
+    Dtype   the one in which they meet
+
+    Args:
+        tensors: A list or tuple of tensors.
+        dim: The axis along which they follow one another.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: Other axes differ in length, or there are no tensors.
+
+    Example:
+        >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
+        tensor([[1, 2],
+                [3, 4]])
+    """
+def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return tensors joined along an axis; their other axes agree.
+
+    Dtype   the one in which they meet
+
+    Args:
+        tensors: A list or tuple of tensors.
+        dim: The axis along which they follow one another.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: Other axes differ in length, or there are no tensors.
+
+    Example:
+        >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
+        tensor([[1, 2],
+                [3, 4]])
+    """
+def conj(input: Tensor) -> Tensor:
+    """Return the view of complex numbers as their conjugates; real numbers themselves.
+
+    Note    shares memory, both ways; is_conj() tells, and resolve_conj() copies. Each op computes
+            the conjugates anew: what is read often is better resolved. It is an instance of a
+            subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
+            none of that subclass. Of sparse numbers it is a copy
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.conj(torch.tensor([1 + 2j])).resolve_conj()
+        tensor([1.-2.j])
+    """
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the conjugates of complex numbers; real numbers themselves."""
+def conj_physical_(input: Tensor) -> Tensor:
+    """Conjugate complex numbers in place."""
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+    """Return the sums of signals under a sliding weight, and bias; padding is a number of zeros at
+    both ends, "valid" (none) or "same" (as many as keep the length).
+
+    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, places)
+    """
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+    """Return the sums of images under a sliding weight, and bias, as conv1d does.
+
+    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
+
+    Args:
+        input: The tensor.
+        weight: The kernels, of shape (out_channels, channels / groups, height, width).
+        bias: One number for each channel of the result; none if None.
+        stride: The distance between two places of the kernel, one number or one for each axis.
+        padding: How many zeros go around the image, one number or one for each axis; "same" or
+            "valid".
+        dilation: The distance between two elements of the kernel.
+        groups: Into how many groups the channels are divided.
+
+    Example:
+        >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
+        fastdist.Size([1, 8, 6, 6])
+    """
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+    """Return the sums of volumes under a sliding weight, and bias, as conv1d does.
+
+    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    """
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+    """Return signals spread by a sliding weight, and bias: the adjoint of conv1d.
+
+    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, places)
+    """
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+    """Return images spread by a sliding weight, and bias: the adjoint of conv2d.
+
+    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    """
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+    """Return volumes spread by a sliding weight, and bias: the adjoint of conv3d.
+
+    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    """
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Sequence[builtins.int], dilation: Sequence[builtins.int], transposed: builtins.bool, output_padding: Sequence[builtins.int], groups: builtins.int) -> Tensor:
+    """Return a convolution of a batch along as many axes as weight slides, transposed or not."""
+def copysign(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input with the sign of other, zeros and NaNs included."""
+def corrcoef(input: Tensor) -> Tensor:
+    """Return the correlations of the rows of input, between -1 and 1."""
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the cosine of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.cos(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 0.5403])
+    """
+def cos_(input: Tensor) -> Tensor:
+    """Return the cosine of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.cos(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 0.5403])
+    """
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the hyperbolic cosine."""
+def cosh_(input: Tensor) -> Tensor:
+    """Return the hyperbolic cosine."""
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
+    """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
+    least.
+    """
+def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return how many elements over dim are not 0."""
+def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Return the covariances of the rows of input; fweights says how often each column was seen,
+    aweights how much it counts.
+    """
+def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Return the cross products of vectors of three elements along dim, the first such axis unless
+    given.
+    """
+def cummax(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
+    """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+def cummin(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
+    """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+def cumprod(input: Tensor, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return the running product along dim.
+
+    Dtype   integers and bool multiply in int64; floating -> the same
+    """
+def cumsum(input: Tensor, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return the running sum along dim.
+
+    Dtype   integers and bool add in int64; floating -> the same
+
+    Args:
+        input: The tensor.
+        dim: The axis along which to add.
+        dtype: The dtype to add in, and of the result.
+
+    Example:
+        >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
+        tensor([1, 3, 6])
+    """
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+    """Return the integrals of y up to each place along dim but the first, by trapezoids."""
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return an angle in degrees as radians."""
+def deg2rad_(input: Tensor) -> Tensor:
+    """Return an angle in degrees as radians."""
+def det(input: Tensor) -> Tensor:
+    """Return the determinant; see linalg.det."""
+def detach(input: Tensor) -> Tensor:
+    """Return the same memory outside of any graph, and without tangents."""
+def detach_(input: Tensor) -> Tensor:
+    """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+
+    Raises  RuntimeError for a view, which its base would attach to the graph again
+    """
+def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
+
+    Args:
+        input: The tensor.
+        diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+
+    Example:
+        >>> torch.diag(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+        >>> torch.diag(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
+def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+    """Return matrices with the last axis of input on their diagonals.
+
+    Args:
+        input: The tensor.
+        offset: Which diagonal: 0 is the main one, positive ones lie above it.
+        dim1: The axis of rows in the result.
+        dim2: The axis of columns in the result.
+
+    Example:
+        >>> torch.diag_embed(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
+def diagflat(input: Tensor, offset: builtins.int = 0) -> Tensor:
+    """Return a matrix with input's elements on a diagonal."""
+def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+    """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+    """Return a copy of input with src on the diagonal of dim1 and dim2."""
+def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Return the differences between neighbours along dim, n times over; prepend and append are
+    joined to input first.
+
+    Args:
+        input: The tensor.
+        n: How often differences are taken.
+        dim: The axis.
+        prepend: A tensor to put before input.
+        append: A tensor to put behind input.
+
+    Example:
+        >>> torch.diff(torch.tensor([1, 4, 9]))
+        tensor([3, 5])
+    """
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the derivative of lgamma."""
+def dist(input: Tensor, other: Tensor, p: builtins.float = 2) -> Tensor:
+    """Return the norm of input - other."""
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+
+    Args:
+        input: The dividend: a tensor or a number.
+        other: The divisor: a tensor or a number.
+        rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape to which both broadcast; integers give the default dtype unless
+        rounded.
+
+    Example:
+        >>> torch.div(torch.tensor([7, -7]), 2)
+        tensor([ 3.5000, -3.5000])
+        >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+        tensor([ 3, -4])
+    """
+def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+
+    Args:
+        input: The dividend: a tensor or a number.
+        other: The divisor: a tensor or a number.
+        rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape to which both broadcast; integers give the default dtype unless
+        rounded.
+
+    Example:
+        >>> torch.div(torch.tensor([7, -7]), 2)
+        tensor([ 3.5000, -3.5000])
+        >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+        tensor([ 3, -4])
+    """
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the inner product of two vectors.
+
+    Args:
+        input: The tensor.
+        tensor: The second vector.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor(11)
+    """
+def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, the first of them sparse: an older name of mm."""
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Return views of parts along the third axis."""
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Return tensors behind each other along the third axis."""
+def eig(*args: Any, **kwargs: Any) -> Any:
+    """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
+def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
+    """Return the sum of products that equation says, such as "ij,jk->ik".
+
+    A letter that the result lacks is summed; `...` stands for axes that broadcast. Operands are
+    taken in from left to right, two at a time, as one batched matrix product each. Numbers may
+    stand for letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
+
+    Args:
+        equation: A letter for each axis of each operand, "," between operands, "->" before the axes
+            of the result.
+        *operands: The tensors.
+
+    Returns:
+        A tensor with the axes of the result.
+
+    Example:
+        >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
+        >>> torch.einsum("ij,jk->ik", a, b).shape
+        fastdist.Size([2, 4])
+        >>> torch.einsum("ii", torch.eye(3))
+        tensor(3.)
+    """
+def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None, out: Tensor | None = None) -> Tensor:
+    """Return a tensor whose elements are whatever the memory held before.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.empty(2, 3).shape
+        fastdist.Size([2, 3])
+    """
+def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return a tensor of input's shape, strides, dtype and device, whose elements are whatever the
+    memory held before.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.empty_like(torch.ones(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
+def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether elements are equal; NaN equals nothing.
+
+    Args:
+        input: The tensor.
+        other: A tensor or a number; it broadcasts with input.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.eq(torch.tensor([1, 2]), 2)
+        tensor([False,  True])
+    """
+def equal(input: Tensor, other: Tensor) -> builtins.bool:
+    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+
+    Args:
+        input: The tensor.
+        other: The tensor to compare with.
+
+    Example:
+        >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+        True
+    """
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the error function."""
+def erf_(input: Tensor) -> Tensor:
+    """Return the error function."""
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 - erf(input), exact where erf is nearly 1."""
+def erfc_(input: Tensor) -> Tensor:
+    """Return 1 - erf(input), exact where erf is nearly 1."""
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number whose erf is input."""
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return e to the power of each element.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.exp(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 2.7183])
+    """
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 2 to the power of input."""
+def exp2_(input: Tensor) -> Tensor:
+    """Return 2 to the power of input."""
+def exp_(input: Tensor) -> Tensor:
+    """Return e to the power of each element.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.exp(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 2.7183])
+    """
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(input) - 1, exact near 0."""
+def expm1_(input: Tensor) -> Tensor:
+    """Return exp(input) - 1, exact near 0."""
+def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return an (n, m) matrix with ones on the diagonal; m = n unless given.
+
+    Args:
+        n: The number of rows.
+        m: The number of columns; n if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Write value, a number or a 0-d tensor, into every element.
+
+    Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
+    """
+def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return input without its fraction; its gradient is 0."""
+def fix_(input: Tensor) -> Tensor:
+    """Return input without its fraction; its gradient is 0."""
+def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+    """Return input with the axes from start_dim to end_dim as one; a view where possible.
+
+    Args:
+        input: The tensor.
+        start_dim: The first axis to join.
+        end_dim: The last axis to join.
+
+    Example:
+        >>> torch.zeros(2, 3, 4).flatten(1).shape
+        fastdist.Size([2, 12])
+    """
+def flip(input: Tensor, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+    """Return a copy with the order of elements along dims reversed.
+
+    Args:
+        input: The tensor.
+        *dims: The axes, as numbers or as one tuple.
+
+    Example:
+        >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
+        tensor([[2, 1],
+                [4, 3]])
+    """
+def fliplr(input: Tensor) -> Tensor:
+    """Return a copy with the order of the columns turned round."""
+def flipud(input: Tensor) -> Tensor:
+    """Return a copy with the order of the rows turned round."""
+def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """Return input to the power of exponent, computed in float64, of complex numbers in
+    complex128.
+    """
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the largest integer not above each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.floor(torch.tensor([1.8, -1.2]))
+        tensor([ 1., -2.])
+    """
+def floor_(input: Tensor) -> Tensor:
+    """Return the largest integer not above each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.floor(torch.tensor([1.8, -1.2]))
+        tensor([ 1., -2.])
+    """
+def floor_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the largest integer not above input / other.
+
+    Raises  RuntimeError for an integer divided by zero, and in a backward pass
+    """
+def fmax(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the larger one; where one is NaN, the other."""
+def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the smaller one; where one is NaN, the other."""
+def fmod(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the fraction of input, with its sign."""
+def frac_(input: Tensor) -> Tensor:
+    """Return the fraction of input, with its sign."""
+def frexp(input: Tensor, *, out: Any = None) -> Any:
+    """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
+    without its sign; waits for a device.
+
+    Dtype   exponent is int32
+    Raises  RuntimeError for integers and bool
+    """
+def frobenius_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return the root of the sum of squares over dim, one axis or two."""
+def from_numpy(array: NDArray) -> Tensor:
+    """Return a Tensor that shares memory with a NumPy array.
+
+    Raises  TypeError for an array of another type, or of a dtype that fastdist does not have
+
+    Args:
+        array: The array, of a dtype that tensors have.
+
+    Returns:
+        A tensor: writing into it changes the array as well.
+
+    Example:
+        >>> import numpy as np
+        >>> torch.from_numpy(np.array([1.0, 2.0]))
+        tensor([1., 2.], dtype=fastdist.float64)
+    """
+def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given.
+
+    Args:
+        size: The lengths of the axes, as a tuple.
+        fill_value: The number.
+        dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
+    """
+def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return fill_value in input's shape, strides, dtype and device.
+
+    Args:
+        input: The tensor.
+        fill_value: The number.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.full_like(torch.zeros(2), 7)
+        tensor([7., 7.])
+    """
+def gather(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
+            input.
+
+    Returns:
+        A tensor of the shape of index and the dtype of input.
+
+    Raises:
+        RuntimeError: A number is out of range.
+
+    Example:
+        >>> x = torch.tensor([[1, 2], [3, 4]])
+        >>> torch.gather(x, 1, torch.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
+    """
+def gcd(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the greatest common divisor, never negative."""
+def gcd_(input: Tensor, other: Operand) -> Tensor:
+    """Return the greatest common divisor, never negative."""
+def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input >= other."""
+def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
+    """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
+    householder_product takes them.
+
+    Note    without derivatives, as in PyTorch
+    """
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the products of each element of one vector with each of another.
+
+    Args:
+        input: The tensor.
+        vec2: The second vector.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A matrix of shape (n, m).
+
+    Example:
+        >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
+def get_rng_state() -> Tensor:
+    """Return where the CPU's stream of random numbers stands, for set_rng_state."""
+def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input > other."""
+def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input >= other."""
+def gru(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+    """Return the outputs and the last h of GRU layers; `given` is as for lstm."""
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """Return h after one step of a GRU cell."""
+def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input > other."""
+def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """Return input, but 0 within lambd of 0."""
+def heaviside(input: Operand, values: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return 0 below zero, 1 above it, and values at zero."""
+def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return how many elements fall into each of bins equal intervals from min to max, or from the
+    smallest to the largest if both are 0; others do not count.
+    """
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
+    """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
+    bins is a number of equal ones, or the edges.
+    """
+def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False) -> Any:
+    """Return (hist, bin_edges): how many points, or what sum of weights, fall into each box; input
+    holds the points in its last axis.
+
+    bins is a number of equal intervals for all axes, one for each, or for each the edges; range the
+    outermost edges of each axis, one behind the other.
+
+    Shape   (..., D) -> D lengths
+    Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
+    """
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Return views of parts along the second axis, of a vector along its only one."""
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Return tensors side by side: vectors along axis 0, all else along axis 1."""
+def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return sqrt(input**2 + other**2) without overflow in between.
+
+    Raises  RuntimeError for integers
+    """
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 0."""
+def i0_(input: Tensor) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 0."""
+def igamma(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the regularised lower incomplete gamma function of input at other."""
+def igammac(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the regularised upper incomplete gamma function of input at other."""
+def imag(input: Tensor) -> Tensor:
+    """Return the view of the imaginary parts of complex numbers.
+
+    Raises  RuntimeError for real numbers
+    """
+def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    """Return input with the slices of source, times alpha, added at index along dim."""
+def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return input with the slices of source in the place of its own at index along dim."""
+def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+    """Return input with value in its slices at index along dim."""
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+    """Return input with values written, or added, at indices."""
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+    """Write values into input[indices], or add them there; return input."""
+def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
+    """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
+    amin with what stood there, unless include_self is False.
+    """
+def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the slices of input at index along dim, as a copy.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of slices, in int64 or int32, of one axis.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
+        tensor([[2, 2],
+                [4, 4]])
+    """
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the sums of products along the last axes."""
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse; see linalg.inv.
+
+    Args:
+        input: A square matrix, or a batch of them.
+
+    Example:
+        >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
+def is_complex(input: Tensor) -> builtins.bool:
+    """Return whether input's dtype is complex."""
+def is_conj(input: Tensor) -> builtins.bool:
+    """Return whether it is a view of complex numbers as their conjugates."""
+def is_floating_point(input: Tensor) -> builtins.bool:
+    """Return whether input's dtype is floating.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.is_floating_point(torch.ones(1))
+        True
+    """
+def is_neg(input: Tensor) -> builtins.bool:
+    """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+def is_nonzero(input: Tensor) -> builtins.bool:
+    """Return whether the only element is not 0.
+
+    Raises  RuntimeError if there is not exactly one
+    """
+def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
+    """Return whether the shapes agree."""
+def is_signed(input: Tensor) -> builtins.bool:
+    """Return whether input's dtype has negative numbers."""
+def is_tensor(obj: Any) -> builtins.bool:
+    """Return whether obj is a Tensor.
+
+    Args:
+        obj: Any object.
+
+    Example:
+        >>> torch.is_tensor(torch.ones(1)), torch.is_tensor([1.0])
+        (True, False)
+    """
+def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
+    """Return whether |input - other| <= atol + rtol * |other|, element by element.
+
+    Args:
+        input: The tensor.
+        other: The tensor to compare with.
+        rtol: The relative tolerance.
+        atol: The absolute tolerance.
+        equal_nan: Whether NaN is close to NaN.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
+        tensor([ True, False])
+    """
+def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input is neither an infinity nor NaN.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
+        tensor([ True, False, False])
+    """
+def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return which of elements are among test_elements; a NaN is among none."""
+def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input is an infinity.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
+        tensor([False,  True])
+    """
+def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input is NaN.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.isnan(torch.tensor([1.0, float("nan")]))
+        tensor([False,  True])
+    """
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input is -inf."""
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input is +inf."""
+def isreal(input: Tensor) -> Tensor:
+    """Return where the imaginary part is 0: for real numbers everywhere."""
+def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
+    """Return the signal whose stretches have these transforms: that of which stft, with the same
+    arguments, made them; of others the one whose stretches come nearest, by squares.
+
+    length cuts it, or adds zeros behind
+    Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
+    Raises  RuntimeError where no window, or a part of one that is 0, lies over a sample
+    """
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return Kronecker's product: each element of input times all of other."""
+def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
+    """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
+    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
+
+    Args:
+        input: The tensor.
+        normalized_shape: The lengths of the axes to normalize, the last ones of input.
+        weight: A scale for each element; none if None.
+        bias: A shift for each element; none if None.
+        eps: Added to the variance, against division by 0.
+        cudnn_enable: Ignored.
+
+    Example:
+        >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the least common multiple of integers, never negative; 0 where one is 0."""
+def lcm_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of lcm: writes the result into this tensor and returns it."""
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return input * 2**other.
+
+    Dtype   a floating input times a power of integers keeps its dtype
+    """
+def ldexp_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of ldexp: writes the result into this tensor and returns it."""
+def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input <= other."""
+def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input + weight * (end - input).
+
+    Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+
+    Args:
+        input: The tensor.
+        end: The tensor at weight 1.
+        weight: A number or a tensor.
+
+    Example:
+        >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
+        tensor([2.5000])
+    """
+def less(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input < other."""
+def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input <= other."""
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return log of the absolute value of gamma(input)."""
+def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return steps numbers from start to end, both included, equally far apart.
+
+    Args:
+        start: The first number.
+        end: The last number.
+        steps: How many numbers.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the natural logarithm of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
+        tensor([0.0000, 0.6931,   -inf])
+    """
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log10(torch.tensor([100.0]))
+        tensor([2.])
+    """
+def log10_(input: Tensor) -> Tensor:
+    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log10(torch.tensor([100.0]))
+        tensor([2.])
+    """
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the natural logarithm of 1 plus each element, exact near 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log1p(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.6931])
+    """
+def log1p_(input: Tensor) -> Tensor:
+    """Return the natural logarithm of 1 plus each element, exact near 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log1p(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.6931])
+    """
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log2(torch.tensor([8.0, 1.0]))
+        tensor([3., 0.])
+    """
+def log2_(input: Tensor) -> Tensor:
+    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log2(torch.tensor([8.0, 1.0]))
+        tensor([3., 0.])
+    """
+def log_(input: Tensor) -> Tensor:
+    """Return the natural logarithm of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
+        tensor([0.0000, 0.6931,   -inf])
+    """
+def log_softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return log(softmax(input)) along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the exponentials of the result add up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
+        tensor([-1.3133, -0.3133])
+    """
+def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return log(exp(input) + exp(other)) without overflow."""
+def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return log2(2**input + 2**other) without overflow."""
+def logcumsumexp(input: Tensor, dim: builtins.int = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return log(cumsum(exp(input))) along dim, without overflow."""
+def logdet(input: Tensor) -> Tensor:
+    """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
+    complex matrices the one whose imaginary part is in (-pi, pi].
+    """
+def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether both elements are not 0.
+
+    Args:
+        input: The tensor.
+        other: The second tensor; it broadcasts with input.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
+        tensor([ True, False])
+    """
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return whether each element is 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.logical_not(torch.tensor([1, 0]))
+        tensor([False,  True])
+    """
+def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input or other is not 0."""
+def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether exactly one of input and other is 0."""
+def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
+    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """
+def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
+    """In-place version of logit: writes the result into this tensor and returns it."""
+def logspace(start: Scalar, end: Scalar, steps: builtins.int, base: builtins.float = 10.0, *, dtype: DTypeLike | None = None, device: DeviceLike = ..., requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return base to the powers linspace(start, end, steps), both included."""
+def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return log(sum(exp(input))) over dim, without overflow.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Example:
+        >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+    """
+def lstm(data: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the outputs, the last h and the last c of LSTM layers.
+
+    `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or,
+    of packed rows, (batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+    """
+def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return h and c after one step of an LSTM cell; hx is (h, c).
+
+    Shape   (batch, n), ((batch, hidden), (batch, hidden)) -> ((batch, hidden), (batch, hidden))
+    """
+def lstsq(*args: Any, **kwargs: Any) -> Any:
+    """Raise RuntimeError: removed from PyTorch; use linalg.lstsq, with its arguments the other way round."""
+def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input < other."""
+def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
+    """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the X of A @ X = b; linalg.lu_solve is its successor."""
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> return_types.lu_unpack:
+    """Return (P, L, U) of what lu_factor returns; those that are not asked for are empty."""
+def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input with elements replaced by value where mask holds.
+
+    Args:
+        input: The tensor.
+        mask: A tensor of bool that broadcasts with input.
+        value: A number, or a tensor without axes.
+
+    Example:
+        >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
+        tensor([0., 2.])
+    """
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Return input with the elements of source, in order, where mask is true.
+
+    Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+            Note [Places outside] in indexing.py
+    """
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+    number.
+
+    Args:
+        input: The tensor.
+        mask: A tensor of bool that broadcasts with input.
+
+    Example:
+        >>> x = torch.tensor([-1, 2, 3])
+        >>> torch.masked_select(x, x > 0)
+        tensor([2, 3])
+    """
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the matrix product.
+
+    Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
+            is a row on the left, a column on the right, and its axis is gone from the result
+    Raises  RuntimeError if the inner axes differ
+
+    Args:
+        input: The tensor.
+        other: The right operand.
+
+    Example:
+        >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
+        fastdist.Size([2])
+        >>> (torch.ones(5, 2, 3) @ torch.ones(3, 4)).shape
+        fastdist.Size([5, 2, 4])
+    """
+def matrix_exp(input: Tensor) -> Tensor:
+    """Return the exponential of matrices; see linalg.matrix_exp."""
+def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """Return input times itself, n times; see linalg.matrix_power."""
+def matrix_rank(*args: Any, **kwargs: Any) -> Any:
+    """Raise RuntimeError: removed from PyTorch; use linalg.matrix_rank, where `symmetric` is called `hermitian`."""
 @overload
-def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
+    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.max(x)
+        tensor(7)
+        >>> torch.max(x, dim=1).indices
+        tensor([1, 0])
+    """
 @overload
-def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max: ...
+def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
+    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.max(x)
+        tensor(7)
+        >>> torch.max(x, dim=1).indices
+        tensor([1, 0])
+    """
 @overload
-def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
+    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.max(x)
+        tensor(7)
+        >>> torch.max(x, dim=1).indices
+        tensor([1, 0])
+    """
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., return_indices: Literal[False] = ...) -> Tensor: ...
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+    """Return the largest element of each window over the last axis; with return_indices also its index."""
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]: ...
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each window over the last axis; with return_indices also its index."""
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., return_indices: builtins.bool = ...) -> Any: ...
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., return_indices: builtins.bool = ...) -> tuple[Tensor, Tensor]: ...
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+    """Return the largest element of each window over the last axis; with return_indices also its index."""
+def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each window over the last axis, and its index in the plane."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., return_indices: Literal[False] = ...) -> Tensor: ...
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+    """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]: ...
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., return_indices: builtins.bool = ...) -> Any: ...
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+    """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., return_indices: Literal[False] = ...) -> Tensor: ...
+def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+    """Return the largest element of each window over the last three axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]: ...
+def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each window over the last three axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: builtins.bool = ..., return_indices: builtins.bool = ...) -> Any: ...
-def maximum(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
+def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+    """Return the largest element of each window over the last three axes; with return_indices also its index."""
+def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+
+    Args:
+        input: The tensor.
+        other: The second tensor; it broadcasts with input.
+
+    Example:
+        >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+        tensor([3, 5])
+    """
+def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return the mean over dim, or over all axes; NaN of nothing.
+
+    Raises  RuntimeError for integers and bool, unless dtype is floating
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to average over; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Returns:
+        A tensor without the axes dim, or with these at length 1 for keepdim.
+
+    Example:
+        >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+        tensor([1.5000, 3.5000])
+    """
 @overload
-def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
+    """Return the lower median of all elements, or along dim; NaN if there is one.
+
+    Args:
+        input: The tensor.
+        dim: The axis; all elements if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.median(torch.tensor([3, 1, 4, 2]))
+        tensor(2)
+    """
 @overload
-def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median: ...
-def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = ...) -> tuple[Tensor, ...]: ...
+def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
+    """Return the lower median of all elements, or along dim; NaN if there is one.
+
+    Args:
+        input: The tensor.
+        dim: The axis; all elements if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.median(torch.tensor([3, 1, 4, 2]))
+        tensor(2)
+    """
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
+
+    Raises  RuntimeError for tensors with more axes than one, or of different dtypes
+
+    Args:
+        *tensors: Vectors of one dtype, or one list of them.
+        indexing: "ij" for axes in the order of the vectors, "xy" with the first two swapped.
+
+    Example:
+        >>> rows, columns = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
+        >>> rows
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
+    """
 @overload
-def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
+    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.min(x)
+        tensor(1)
+        >>> torch.min(x, dim=1).values
+        tensor([1, 2])
+    """
 @overload
-def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min: ...
+def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
+    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.min(x)
+        tensor(1)
+        >>> torch.min(x, dim=1).values
+        tensor([1, 2])
+    """
 @overload
-def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def minimum(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def mode(input: Tensor, dim: builtins.int = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.mode: ...
-def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor: ...
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor: ...
-def msort(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def mul(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.bool = ..., *, generator: Generator | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def multiply(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def mvlgamma(input: Tensor, p: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
-def nan_to_num(input: Tensor, nan: builtins.float | None = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def nan_to_num_(input: Tensor, nan: builtins.float | None = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ...) -> Tensor: ...
-def nanmean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
+    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.min(x)
+        tensor(1)
+        >>> torch.min(x, dim=1).values
+        tensor([1, 2])
+    """
+def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+
+    Args:
+        input: The tensor.
+        other: The second tensor; it broadcasts with input.
+
+    Example:
+        >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+        tensor([1, 2])
+    """
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the product of two matrices.
+
+    Args:
+        input: The tensor.
+        mat2: The right matrix, of shape (k, m).
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A matrix of shape (n, m), for an input of shape (n, k).
+
+    Example:
+        >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
+        tensor([[3.],
+                [3.]])
+    """
+def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
+    """Return (values, indices) of the most common along dim: the smallest of those that are as
+    common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
+    """
+def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Return the view with the axes source moved to the places destination.
+
+    Args:
+        input: The tensor.
+        source: An axis, or several.
+        destination: Its new place, or theirs.
+
+    Example:
+        >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
+        fastdist.Size([3, 4, 2])
+    """
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Return the view with the axes source moved to the places destination.
+
+    Args:
+        input: The tensor.
+        source: An axis, or several.
+        destination: Its new place, or theirs.
+
+    Example:
+        >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
+        fastdist.Size([3, 4, 2])
+    """
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return input in order along its first axis."""
+def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input * other.
+
+    Shape   (...), (...) -> broadcast
+
+    Args:
+        input: The tensor.
+        other: The right factor: a tensor or a number.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+        tensor([3., 6.])
+    """
+def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """Return indices into each row of input, drawn with probabilities in proportion to the
+    elements.
+
+    Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
+    Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
+            without replacement than there are places; on a device, which is not waited for,
+            chances are not looked at
+
+    Args:
+        input: The weights, one row or several; not negative.
+        num_samples: How many indices for each row.
+        replacement: Whether an index may be drawn twice.
+        generator: The generator to draw from; the default one if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
+        tensor([1])
+    """
+def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input * other.
+
+    Shape   (...), (...) -> broadcast
+
+    Args:
+        input: The tensor.
+        other: The right factor: a tensor or a number.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+        tensor([3., 6.])
+    """
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the product of a matrix and a vector."""
+def mvlgamma(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """Return the logarithm of the multivariate gamma function of dimension p."""
+def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Return input with NaN and infinities replaced by numbers.
+
+    Args:
+        input: The tensor.
+        nan: The replacement of NaN; 0 if None.
+        posinf: The replacement of inf; the largest number of the dtype if None.
+        neginf: The replacement of -inf; the smallest number of the dtype if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
+        tensor([0., 9.])
+    """
+def nan_to_num_(input: Tensor, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
+    """In-place version of nan_to_num: writes the result into this tensor and returns it."""
+def nanmean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return the mean over dim of what is not NaN.
+
+    Raises  RuntimeError for integers and bool
+    """
 @overload
-def nanmedian(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+def nanmedian(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
+    """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
 @overload
-def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian: ...
-def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, interpolation: str = ..., out: Tensor | None = ...) -> Tensor: ...
-def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor: ...
-def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
-def ne(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def neg(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def neg_(input: Tensor) -> Tensor: ...
-def negative(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def negative_(input: Tensor) -> Tensor: ...
-def nextafter(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
+def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
+    """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
+    """Return the numbers below which the shares q of what is not NaN lie."""
+def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return the sum over dim of what is not NaN."""
+def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+    """Return the view of length elements along dim from start on.
+
+    Args:
+        input: The tensor.
+        dim: The axis.
+        start: The first index.
+        length: How many indices.
+
+    Example:
+        >>> torch.narrow(torch.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+    """
+def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """Return a copy of length elements from start on along dim."""
+def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether elements differ; NaN differs from everything.
+
+    Args:
+        input: The tensor.
+        other: A tensor or a number; it broadcasts with input.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.ne(torch.tensor([1, 2]), 2)
+        tensor([ True, False])
+    """
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return each element with its sign changed.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.neg(torch.tensor([1, -2]))
+        tensor([-1,  2])
+    """
+def neg_(input: Tensor) -> Tensor:
+    """Return each element with its sign changed.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.neg(torch.tensor([1, -2]))
+        tensor([-1,  2])
+    """
+def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return each element with its sign changed.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.neg(torch.tensor([1, -2]))
+        tensor([-1,  2])
+    """
+def negative_(input: Tensor) -> Tensor:
+    """Return each element with its sign changed.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.neg(torch.tensor([1, -2]))
+        tensor([-1,  2])
+    """
+def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the floating-point number next to input on the way to other, which it is if both are
+    equal: then it has no gradient, else input's is 1.
+    """
 @overload
-def nonzero(input: Tensor, *, as_tuple: Literal[False] = ..., out: Tensor | None = ...) -> Tensor: ...
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
+    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+
+    Args:
+        input: The tensor.
+        as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+
+    Returns:
+        A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
+
+    Example:
+        >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
 @overload
-def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = ...) -> tuple[Tensor, ...]: ...
+def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple[Tensor, ...]:
+    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+
+    Args:
+        input: The tensor.
+        as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+
+    Returns:
+        A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
+
+    Example:
+        >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
 @overload
-def nonzero(input: Tensor, *, as_tuple: builtins.bool = ..., out: Any = ...) -> Any: ...
-def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = ..., out: Tensor | None = ...) -> Tensor: ...
-def norm(input: Tensor, p: builtins.float | str | None = ..., dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., out: Tensor | None = ..., dtype: DTypeLike | None = ...) -> Tensor: ...
-def normal(mean: Any, std: Any = ..., size: Sizes = ..., *, generator: Generator | None = ..., dtype: DTypeLike | None = ..., device: DeviceLike = ..., out: Tensor | None = ...) -> Tensor: ...
-def not_equal(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def nuclear_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def numel(input: Tensor) -> builtins.int: ...
-def ones(*size: Sizes, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def ones_like(input: Tensor, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: builtins.bool = ..., transpose: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = ..., eps: builtins.float = ..., keepdim: builtins.bool = ...) -> Tensor: ...
-def pca_lowrank(A: Tensor, q: builtins.int | None = ..., center: builtins.bool = ..., niter: builtins.int = ...) -> tuple[Tensor, Tensor, Tensor]: ...
-def pdist(input: Tensor, p: builtins.float = ...) -> Tensor: ...
-def permute(input: Tensor, *_dims: Sizes, dims: Sizes = ...) -> Tensor: ...
-def pinverse(input: Tensor, rcond: builtins.float = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor: ...
-def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor: ...
-def poisson(input: Tensor, generator: Generator | None = ...) -> Tensor: ...
-def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def positive(input: Tensor) -> Tensor: ...
-def pow(input: Operand, exponent: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def prelu(input: Tensor, weight: Tensor) -> Tensor: ...
-def prod(input: Tensor, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType: ...
-def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-def qr(input: Tensor, some: builtins.bool = ..., *, out: Any = ...) -> return_types.qr: ...
-def quantile(input: Tensor, q: Any, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, interpolation: str = ..., out: Tensor | None = ...) -> Tensor: ...
-def rad2deg(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def rad2deg_(input: Tensor) -> Tensor: ...
-def rand(*size: Sizes, generator: Generator | None = ..., dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def rand_like(input: Tensor, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def randint(low: builtins.int | None = ..., high: builtins.int | Sequence[builtins.int] | None = ..., size: Sizes = ..., *, generator: Generator | None = ..., dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def randint_like(input: Tensor, low: builtins.int, high: Any = ..., *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def randn(*size: Sizes, generator: Generator | None = ..., dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def randn_like(input: Tensor, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def randperm(n: builtins.int, *, generator: Generator | None = ..., dtype: DTypeLike = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def range(start: Scalar = ..., end: Scalar = ..., step: Scalar = ..., *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ...) -> Tensor: ...
-def ravel(input: Tensor) -> Tensor: ...
-def real(input: Tensor) -> Tensor: ...
-def reciprocal(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def reciprocal_(input: Tensor) -> Tensor: ...
-def relu(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def relu_(input: Tensor) -> Tensor: ...
-def remainder(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = ...) -> Tensor: ...
-def repeat_interleave(input: Tensor, repeats: Any = ..., dim: builtins.int | None = ..., *, output_size: builtins.int | None = ...) -> Tensor: ...
-def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = ...) -> Tensor: ...
-def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-def resolve_conj(input: Tensor) -> Tensor: ...
-def resolve_neg(input: Tensor) -> Tensor: ...
-def result_type(tensor1: Any, tensor2: Any) -> DType: ...
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = ..., eps: builtins.float | None = ...) -> Tensor: ...
-def rnn_relu(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]: ...
-def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = ..., b_hh: Tensor | None = ...) -> Tensor: ...
-def rnn_tanh(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]: ...
-def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = ..., b_hh: Tensor | None = ...) -> Tensor: ...
-def roll(input: Tensor, shifts: Any, dims: Sizes | None = ...) -> Tensor: ...
-def rot90(input: Tensor, k: builtins.int = ..., dims: Sizes = ...) -> Tensor: ...
-def round(input: Tensor, *, decimals: builtins.int = ..., out: Tensor | None = ...) -> Tensor: ...
-def round_(input: Tensor, *, decimals: builtins.int = ...) -> Tensor: ...
-def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
-def rrelu(input: Tensor, lower: builtins.float = ..., upper: builtins.float = ..., training: builtins.bool = ..., inplace: builtins.bool = ...) -> Tensor: ...
-def rsqrt(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def rsqrt_(input: Tensor) -> Tensor: ...
-def rsub(input: Operand, other: Operand, *, alpha: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = ..., *, value: Any = ..., reduce: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def scatter_add(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out_int32: builtins.bool = ..., right: builtins.bool = ..., side: str | None = ..., sorter: Tensor | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor: ...
-def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor: ...
-def selu(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def set_rng_state(new_state: Tensor) -> None: ...
-def sgn(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def sigmoid(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def sigmoid_(input: Tensor) -> Tensor: ...
-def sign(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def signbit(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def sin(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def sin_(input: Tensor) -> Tensor: ...
-def sinc(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def sinc_(input: Tensor) -> Tensor: ...
-def sinh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def sinh_(input: Tensor) -> Tensor: ...
-def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = ..., start: builtins.int | None = ..., end: builtins.int | None = ..., step: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def slogdet(input: Tensor, *, out: Any = ...) -> return_types.slogdet: ...
-def smm(input: Tensor, mat: Tensor) -> Tensor: ...
-def softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def solve(*args: Any, **kwargs: Any) -> Any: ...
-def sort(input: Tensor, dim: builtins.int = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, out: Any = ...) -> return_types.sort: ...
-def sparse_coo_tensor(indices: Any = ..., values: Any = ..., size: Sizes = ..., *, dtype: DTypeLike | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., check_invariants: builtins.bool | None = ..., is_coalesced: builtins.bool | None = ...) -> Tensor: ...
-def split(tensor: Tensor, split_size_or_sections: Any = ..., dim: builtins.int = ..., *, split_size: Any = ...) -> tuple[Tensor, ...]: ...
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-def spmm(input: Tensor, mat2: Tensor) -> Tensor: ...
-def sqrt(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def sqrt_(input: Tensor) -> Tensor: ...
-def square(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def square_(input: Tensor) -> Tensor: ...
-def squeeze(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def stack(tensors: Sequence[Tensor], dim: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def std(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: Any = ..., out: Tensor | None = ...) -> Tensor: ...
-def std_mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: Any = ...) -> tuple[Tensor, Tensor]: ...
-def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = ..., win_length: builtins.int | None = ..., window: Tensor | None = ..., center: builtins.bool = ..., pad_mode: str = ..., normalized: builtins.bool = ..., onesided: builtins.bool | None = ..., return_complex: builtins.bool | None = ..., align_to_window: builtins.bool | None = ...) -> Tensor: ...
-def sub(input: Operand, other: Operand, *, alpha: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def svd(input: Tensor, some: builtins.bool = ..., compute_uv: builtins.bool = ..., *, out: Any = ...) -> return_types.svd: ...
-def svd_lowrank(A: Tensor, q: builtins.int = ..., niter: builtins.int = ..., M: Tensor | None = ...) -> tuple[Tensor, Tensor, Tensor]: ...
-def swapaxes(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor: ...
-def swapdims(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor: ...
-def symeig(*args: Any, **kwargs: Any) -> Any: ...
-def t(input: Tensor) -> Tensor: ...
-def take(input: Tensor, index: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def tan(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def tan_(input: Tensor) -> Tensor: ...
-def tanh(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def tanh_(input: Tensor) -> Tensor: ...
-def tensor(data: Any, *, dtype: DTypeLike | None = ..., device: DeviceLike = ..., requires_grad: builtins.bool = ...) -> Tensor: ...
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-def tensordot(a: Tensor, b: Tensor, dims: Any = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = ...) -> Tensor: ...
-def tile(input: Tensor, *dims: Sizes) -> Tensor: ...
-def topk(input: Tensor, k: builtins.int, dim: builtins.int = ..., largest: builtins.bool = ..., sorted: builtins.bool = ..., *, out: Any = ...) -> return_types.topk: ...
-def trace(input: Any) -> Any: ...
-def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-def trapezoid(y: Tensor, x: Tensor | None = ..., *, dx: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def trapz(y: Tensor, x: Tensor | None = ..., *, dx: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = ..., transpose: builtins.bool = ..., unitriangular: builtins.bool = ..., *, out: Any = ...) -> return_types.triangular_solve: ...
-def tril(input: Tensor, diagonal: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = ..., *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor: ...
-def triu(input: Tensor, diagonal: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = ..., *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor: ...
-def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-def trunc(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def trunc_(input: Tensor) -> Tensor: ...
-def unbind(input: Tensor, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-def unflatten(input: Tensor, dim: builtins.int, sizes: Sizes) -> Tensor: ...
+def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) -> Any:
+    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+
+    Args:
+        input: The tensor.
+        as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+
+    Returns:
+        A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
+
+    Example:
+        >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
+def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
+    """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
+def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
+    values.
+
+    Args:
+        input: The tensor.
+        p: The order: a number, inf, "fro" or "nuc".
+        dim: The axis or axes to reduce; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype to compute in.
+
+    Example:
+        >>> torch.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
+    """
+def normal(mean: Any, std: Any = 1.0, size: Sizes = ..., *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike = ..., out: Tensor | None = None) -> Tensor:
+    """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
+def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return whether elements differ; NaN differs from everything.
+
+    Args:
+        input: The tensor.
+        other: A tensor or a number; it broadcasts with input.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.ne(torch.tensor([1, 2]), 2)
+        tensor([ True, False])
+    """
+def nuclear_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return the sum of the singular values."""
+def numel(input: Tensor) -> builtins.int:
+    """Return the number of elements."""
+def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return a tensor of ones, in the default dtype unless dtype is given.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.ones(2, 3)
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
+    """
+def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return ones of input's shape, strides, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.ones_like(torch.zeros(2, dtype=torch.int64))
+        tensor([1, 1])
+    """
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the first columns of a product of reflections; see linalg.householder_product."""
+def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
+    see linalg.householder_product.
+
+    Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
+    """
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the products of each element of one vector with each of another.
+
+    Args:
+        input: The tensor.
+        vec2: The second vector.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A matrix of shape (n, m).
+
+    Example:
+        >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
+def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor:
+    """Return the norms of x1 - x2 + eps along the last axis."""
+def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (U, S, V) of the rows of A, less their mean if center; see svd_lowrank. Columns of V
+    are the principal directions.
+
+    Raises  ValueError for a q above the shorter side, or a negative niter
+    """
+def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
+    """Return the distance of order p of each row of input from each behind it."""
+def permute(input: Tensor, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+    """Return a view with the axes in the order dims.
+
+    Args:
+        input: The tensor.
+        *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+
+    Raises:
+        RuntimeError: An axis is missing or named twice.
+
+    Example:
+        >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
+        fastdist.Size([4, 2, 3])
+    """
+def pinverse(input: Tensor, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
+    """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
+    """Return an image r times as high and wide, made from r**2 times as many channels.
+
+    Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
+    """
+def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
+    """Return an image of a fraction of the height and width, with r**2 times as many channels: what
+    pixel_shuffle began from.
+
+    Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
+    """
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return how many events of the rates in input occur, in input's dtype.
+
+    Raises  RuntimeError for rates that are negative or NaN; on a device, which is not waited for,
+            NaN is returned for them
+    """
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the complex numbers at a distance from 0 and an angle, in radians.
+
+    Raises  RuntimeError as complex does
+    """
+def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the n-th derivative of digamma.
+
+    Raises  RuntimeError for n < 0
+    """
+def positive(input: Tensor) -> Tensor:
+    """Return input itself.
+
+    Raises  RuntimeError for bool
+    """
+def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input to the power of exponent.
+
+    Raises  RuntimeError for an integer to a negative integer number
+
+    Args:
+        input: The base: a tensor or a number.
+        exponent: A tensor or a number.
+
+    Returns:
+        A tensor of the shape to which both broadcast.
+
+    Example:
+        >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+        tensor([1., 4., 9.])
+    """
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Return input where positive, weight * input elsewhere; weight is one number or one a
+    channel.
+    """
+def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return the product over dim, or over all axes.
+
+    Dtype   integers and bool multiply in int64; floating -> the same
+
+    Args:
+        input: The tensor.
+        dim: The axis to multiply along; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to multiply in, and of the result.
+
+    Example:
+        >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+        tensor([3., 8.])
+    """
+def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
+    """Return the dtype in which tensors of two dtypes meet.
+
+    Args:
+        type1: The first dtype.
+        type2: The second dtype.
+
+    Example:
+        >>> torch.promote_types(torch.int32, torch.float32)
+        fastdist.float32
+    """
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+    """Return input with source at index of its flat order, or added there."""
+def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
+    """Return (Q, R); linalg.qr is its successor."""
+def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
+    """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
+    there is one.
+
+    Args:
+        input: The tensor.
+        q: A share from 0 to 1, or a tensor of shares.
+        dim: The axis; all elements if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+
+    Example:
+        >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
+        tensor(2.)
+    """
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return an angle in radians as degrees."""
+def rad2deg_(input: Tensor) -> Tensor:
+    """Return an angle in radians as degrees."""
+def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return numbers from the uniform distribution over [0, 1).
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.rand(2, 3).max() < 1
+        tensor(True)
+    """
+def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return numbers from the uniform distribution over [0, 1), in input's shape, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.rand_like(torch.zeros(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
+def randint(low: builtins.int | None = None, high: builtins.int | Sequence[builtins.int] | None = None, size: Sizes = ..., *, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0.
+
+    Args:
+        low: The smallest number; 0 if it is left out.
+        high: The number below which all are.
+        size: The lengths of the axes, as a tuple.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; int64 if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.randint(0, 10, (2, 3)).shape
+        fastdist.Size([2, 3])
+    """
+def randint_like(input: Tensor, low: builtins.int, high: Any = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return randint in input's shape, dtype and device."""
+def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return numbers from the normal distribution of mean 0 and standard deviation 1.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> torch.randn(2, 3, generator=generator).shape
+        fastdist.Size([2, 3])
+    """
+def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return numbers from the normal distribution of mean 0 and standard deviation 1, in input's
+    shape, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.randn_like(torch.zeros(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
+def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTypeLike = ..., layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return the integers from 0 to n - 1 in random order.
+
+    Args:
+        n: How many integers.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.randperm(4).sort().values
+        tensor([0, 1, 2, 3])
+    """
+def range(start: Scalar = 0, end: Scalar = ..., step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
+
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+    """
+def ravel(input: Tensor) -> Tensor:
+    """Return input as a vector; a view where possible.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.zeros(2, 3).ravel().shape
+        fastdist.Size([6])
+    """
+def real(input: Tensor) -> Tensor:
+    """Return the view of the real parts of complex numbers; real numbers themselves."""
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 over each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
+        tensor([0.5000, 0.2500])
+    """
+def reciprocal_(input: Tensor) -> Tensor:
+    """Return 1 over each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
+        tensor([0.5000, 0.2500])
+    """
+def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the larger of 0 and each element; the gradient at 0 is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.relu(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
+def relu_(input: Tensor) -> Tensor:
+    """Return the larger of 0 and each element; the gradient at 0 is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.relu(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
+def remainder(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input - floor(input / other) * other: what Python's % gives, with the sign of
+    other.
+    """
+def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
+    """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
+    it.
+    """
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
+    """Return input with each element, or each slice along dim, repeated; of one tensor of counts
+    alone, each index as often as its count.
+
+    Args:
+        input: The tensor; or the counts, if repeats is left out.
+        repeats: A count, or a tensor of one count for each.
+        dim: The axis; the flattened tensor if None.
+        output_size: The length of the result, if known: a GPU is not waited for then.
+
+    Example:
+        >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
+        tensor([1, 1, 2, 2])
+        >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 3]))
+        tensor([1, 2, 2, 2])
+    """
+def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
+    """Return the elements under another shape: a view where strides allow, else a copy.
+
+    Args:
+        input: The tensor.
+        *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
+            and is worked out from the others.
+        shape: The same by name, as NumPy calls it.
+
+    Raises:
+        RuntimeError: The sizes do not hold as many elements.
+
+    Example:
+        >>> torch.arange(6).reshape(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Give this tensor the sizes of another; with preserve_format, its channels last where they are
+    last there. Raises as resize_.
+    """
+def resolve_conj(input: Tensor) -> Tensor:
+    """Return the numbers of a conjugated view in memory of their own; any other tensor itself."""
+def resolve_neg(input: Tensor) -> Tensor:
+    """Return the numbers of a negated view in memory of their own; any other tensor itself."""
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """Return the dtype in which two tensors or numbers meet."""
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
+    """Return input over the root of its mean square over the last axes, times weight."""
+def rnn_relu(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+    """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """Return relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
+def rnn_tanh(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+    """Return the outputs and the last h of layers of tanh cells; `given` is as for lstm."""
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """Return tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
+def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
+    """Return a copy shifted along dims; elements that leave at the end enter at the front.
+
+    Args:
+        input: The tensor.
+        shifts: By how many places, a number or one for each of dims.
+        dims: The axis or axes; the flattened tensor if None.
+
+    Example:
+        >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
+    """
+def rot90(input: Tensor, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
+    """Return a copy turned by k quarters from the first of dims towards the second."""
+def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
+    """Return each element rounded to so many decimals; halves go to the even neighbour.
+
+    Args:
+        input: The tensor.
+        decimals: How many; negative ones round to tens, hundreds and so on.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
+        tensor([0., 2., 2.])
+    """
+def round_(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
+    """In-place version of round: writes the result into this tensor and returns it."""
+def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Return tensors below each other; a vector is a row."""
+def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
+    """Return input where positive, a slope times input elsewhere: in training one drawn from
+    [lower, upper) for each element, else their mean.
+    """
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 over the square root of each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
+        tensor([0.5000, 1.0000])
+    """
+def rsqrt_(input: Tensor) -> Tensor:
+    """Return 1 over the square root of each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
+        tensor([0.5000, 1.0000])
+    """
+def rsub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+    """Return other - alpha * input."""
+def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
+    """Return input with src, a tensor or a number, written at index along dim.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of elements along dim, in int64.
+        src: A tensor at least as large as index, or a number.
+        value: A number, in place of src.
+        reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
+    """
+def scatter_add(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return input with src added at index along dim."""
+def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
+    """Return input with src at index along dim; what meets at a place is reduced by sum, prod,
+    mean, amax or amin, with what stood there unless include_self is False.
+    """
+def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """Return the indices at which input would be inserted to keep sorted_sequence in order; NaN
+    goes last.
+
+    Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
+
+    Args:
+        sorted_sequence: Rows in ascending order.
+        input: The values to insert: a tensor or a number.
+        out_int32: Whether the result is int32 instead of int64.
+        right: Whether to go behind equal elements.
+        side: "left" or "right", in place of right.
+        sorter: Indices that sort the rows of sorted_sequence.
+
+    Example:
+        >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
+        tensor([1, 3])
+    """
+def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+    """Return the view of one index along dim, without that axis.
+
+    Args:
+        input: The tensor.
+        dim: The axis to remove.
+        index: The index along it.
+
+    Example:
+        >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
+        tensor([1, 3])
+    """
+def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+    """Return a copy of input with src in the place of its slice at index along dim."""
+def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+def set_rng_state(new_state: Tensor) -> None:
+    """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 / (1 + exp(-x)) for each element x.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
+def sigmoid_(input: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-x)) for each element x.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
+        tensor([-1.,  0.,  1.])
+    """
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return whether input carries a minus sign, as -0.0 does."""
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the sine of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sin(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8415])
+    """
+def sin_(input: Tensor) -> Tensor:
+    """Return the sine of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sin(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8415])
+    """
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return sin(pi * input) / (pi * input), 1 at 0."""
+def sinc_(input: Tensor) -> Tensor:
+    """Return sin(pi * input) / (pi * input), 1 at 0."""
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the hyperbolic sine."""
+def sinh_(input: Tensor) -> Tensor:
+    """Return the hyperbolic sine."""
+def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
+    """Return a copy of input with src in the place of start:end:step along dim."""
+def slogdet(input: Tensor, *, out: Any = None) -> return_types.slogdet:
+    """Return (sign, logabsdet); see linalg.slogdet."""
+def smm(input: Tensor, mat: Tensor) -> Tensor:
+    """Return the product of a sparse and a dense matrix as a sparse one."""
+def softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return exp(input) divided by its sum along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the result adds up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([0.0900, 0.2447, 0.6652])
+    """
+def solve(*args: Any, **kwargs: Any) -> Any:
+    """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
+def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
+    """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+
+    Args:
+        input: The tensor.
+        dim: The axis.
+        descending: Whether the largest comes first.
+        stable: Ignored: the order of equal elements is always kept.
+
+    Returns:
+        A pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.sort(torch.tensor([3, 1, 2]))
+        fastdist.return_types.sort(
+        values=tensor([1, 2, 3]),
+        indices=tensor([1, 2, 0]))
+    """
+def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ..., *, dtype: DTypeLike | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> Tensor:
+    """Return the sparse tensor that has values at indices, (sparse axes, n); entries of one place
+    mean their sum. Of a size alone it is all zeros.
+
+    Raises  RuntimeError for indices, values and a size that do not fit together
+    Note    places are checked whatever check_invariants says: outside of size there is nothing
+    """
+def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
+    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+
+    Note    split_size is the method's word for split_size_or_sections
+
+    Args:
+        tensor: The tensor.
+        split_size_or_sections: The length of each view, or a list of lengths.
+        dim: The axis to divide.
+        split_size: The same by the name that the method has.
+
+    Example:
+        >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
+        [[0, 1], [2, 3], [4]]
+        >>> [part.tolist() for part in torch.split(torch.arange(5), [1, 4])]
+        [[0], [1, 2, 3, 4]]
+    """
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """Return views of the lengths split_sizes along dim."""
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, the first of them sparse."""
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the square root of each element; NaN below 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sqrt(torch.tensor([4.0, 2.0]))
+        tensor([2.0000, 1.4142])
+    """
+def sqrt_(input: Tensor) -> Tensor:
+    """Return the square root of each element; NaN below 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sqrt(torch.tensor([4.0, 2.0]))
+        tensor([2.0000, 1.4142])
+    """
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the square of each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.square(torch.tensor([1.0, -3.0]))
+        tensor([1., 9.])
+    """
+def square_(input: Tensor) -> Tensor:
+    """Return the square of each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.square(torch.tensor([1.0, -3.0]))
+        tensor([1., 9.])
+    """
+def squeeze(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return a view without the axes of length 1, or without those of dim that have length 1.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to drop; all of length 1 if None.
+
+    Example:
+        >>> torch.zeros(1, 2, 1).squeeze().shape
+        fastdist.Size([2])
+        >>> torch.zeros(1, 2, 1).squeeze(0).shape
+        fastdist.Size([2, 1])
+    """
+def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return tensors of one shape along a new axis at dim.
+
+    Args:
+        tensors: A list or tuple of tensors of one shape.
+        dim: Where the new axis stands in the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor with one axis more, as long as the list; in the dtype in which the tensors meet.
+
+    Raises:
+        RuntimeError: There are no tensors, or their shapes differ.
+
+    Example:
+        >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
+def std(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+    """Return the standard deviation over dim: the root of the variance; see var.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if None.
+        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        keepdim: Whether the reduced axes stay, with length 1.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+    """
+def std_mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ...) -> tuple[Tensor, Tensor]:
+    """Return std and the mean over dim."""
+def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
+    """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
+    unless told), each faded in and out by window.
+
+    center=True puts the first stretch about the first sample, with what pad_mode says before it;
+    normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
+    Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+    Raises  RuntimeError for lengths that do not fit together
+    """
+def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+    """Return input - alpha * other.
+
+    Raises  RuntimeError for two bool tensors: use logical_xor
+
+    Args:
+        input: The tensor.
+        other: The subtrahend: a tensor or a number.
+        alpha: The number by which other is multiplied first.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
+        tensor([1, 2])
+    """
+def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+    """Return input - alpha * other.
+
+    Raises  RuntimeError for two bool tensors: use logical_xor
+
+    Args:
+        input: The tensor.
+        other: The subtrahend: a tensor or a number.
+        alpha: The number by which other is multiplied first.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
+        tensor([1, 2])
+    """
+def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return the sum over dim, or over all axes.
+
+    Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
+    Dtype   integers and bool add in int64; floating -> the same
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to add up; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to add in, and of the result.
+
+    Returns:
+        A tensor without the axes dim, or with these at length 1 for keepdim.
+
+    Raises:
+        IndexError: An axis does not exist.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> torch.sum(x)
+        tensor(10.)
+        >>> x.sum(dim=0, keepdim=True)
+        tensor([[4., 6.]])
+    """
+def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
+    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+
+    Args:
+        input: The tensor.
+        some: Whether to return only as many columns as there are singular values.
+        compute_uv: Whether to compute U and V.
+
+    Example:
+        >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
+        tensor([3., 2.])
+    """
+def svd_lowrank(A: Tensor, q: builtins.int = 6, niter: builtins.int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (U, S, V) of which U @ diag(S) @ V.mH is near A, or A - M; q is somewhat above the
+    rank, niter the number of iterations by which random directions become A's.
+
+    Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
+    Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
+    """
+def swapaxes(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+    """Return the view with two axes swapped."""
+def swapdims(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+    """Return the view with two axes swapped."""
+def symeig(*args: Any, **kwargs: Any) -> Any:
+    """Raise RuntimeError: removed from PyTorch; use linalg.eigh, or linalg.eigvalsh for values alone; UPLO='U' for upper=True."""
+def t(input: Tensor) -> Tensor:
+    """Return the transpose of a tensor with at most two axes, as a view.
+
+    Raises  RuntimeError for more axes
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.zeros(2, 3).t().shape
+        fastdist.Size([3, 2])
+    """
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the elements of the flattened input at index."""
+def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Return input's elements at indices along dim, or of the flattened input."""
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the tangent of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.tan(torch.tensor([0.0]))
+        tensor([0.])
+    """
+def tan_(input: Tensor) -> Tensor:
+    """Return the tangent of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.tan(torch.tensor([0.0]))
+        tensor([0.])
+    """
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the hyperbolic tangent of each element.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.tanh(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """
+def tanh_(input: Tensor) -> Tensor:
+    """Return the hyperbolic tangent of each element.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.tanh(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """
+def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..., requires_grad: builtins.bool = False) -> Tensor:
+    """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a
+    Tensor.
+
+    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
+            numbers in lists -> the one in which they meet
+    Raises  ValueError for lists of unequal length, TypeError for what is no number
+
+    Args:
+        data: The values; tensors and arrays are copied.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        device: Where the result lives; the default device if None.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Returns:
+        A leaf of the graph. `as_tensor` shares memory where it can instead of copying.
+
+    Example:
+        >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        tensor([[1., 2.],
+                [3., 4.]])
+        >>> torch.tensor([1, 2], dtype=torch.float64, requires_grad=True)
+        tensor([1., 2.], dtype=fastdist.float64, requires_grad=True)
+    """
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
+    or of the parts that begin at the places given.
+    """
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
+    """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
+def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
+    """Return input where it is above threshold, value elsewhere."""
+def tile(input: Tensor, *dims: Sizes) -> Tensor:
+    """Return input repeated; fewer numbers than axes leave the first axes alone.
+
+    Args:
+        input: The tensor.
+        *dims: How often, for each of the last axes, as numbers or as one tuple.
+
+    Example:
+        >>> torch.tile(torch.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
+def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
+    """Return the k largest or smallest elements along dim, in order.
+
+    Args:
+        input: The tensor.
+        k: How many.
+        dim: The axis.
+        largest: Whether to take the largest, else the smallest.
+        sorted: Ignored: they are always in order.
+
+    Returns:
+        A pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
+        fastdist.return_types.topk(
+        values=tensor([4, 3]),
+        indices=tensor([2, 0]))
+    """
+def trace(input: Any) -> Any:
+    """Return the sum of a matrix's diagonal; of a function, one that calls it and returns a Trace:
+    `print(trace(fn)(x))` shows its ops, with shapes, dtypes and the lines that called them.
+    """
+def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+    """Return a view with two axes swapped.
+
+    Args:
+        input: The tensor.
+        dim0: The first axis.
+        dim1: The second axis.
+
+    Example:
+        >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
+        fastdist.Size([4, 3, 2])
+    """
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
+    """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return a copy with zeros above the diagonal of each matrix."""
+def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
+    """Return the rows and columns of a matrix's places on and below a diagonal, in order."""
+def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Return a copy with zeros below the diagonal of each matrix.
+
+    Args:
+        input: The tensor.
+        diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+
+    Example:
+        >>> torch.triu(torch.ones(2, 2))
+        tensor([[1., 1.],
+                [0., 1.]])
+    """
+def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
+    """Return the rows and columns of a matrix's places on and above a diagonal, in order."""
+def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+
+    Args:
+        input: The dividend: a tensor or a number.
+        other: The divisor: a tensor or a number.
+        rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape to which both broadcast; integers give the default dtype unless
+        rounded.
+
+    Example:
+        >>> torch.div(torch.tensor([7, -7]), 2)
+        tensor([ 3.5000, -3.5000])
+        >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+        tensor([ 3, -4])
+    """
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return input without its fraction; its gradient is 0."""
+def trunc_(input: Tensor) -> Tensor:
+    """Return input without its fraction; its gradient is 0."""
+def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """Return the views at each place along dim, without that axis.
+
+    Args:
+        input: The tensor.
+        dim: The axis to remove.
+
+    Example:
+        >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
+        [[1, 2], [3, 4]]
+    """
+def unflatten(input: Tensor, dim: builtins.int, sizes: Sizes) -> Tensor:
+    """Return input with the axis dim seen as several."""
 @overload
-def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor: ...
+def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
+    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
+    number.
+
+    Raises  RuntimeError for slices without elements
+
+    Args:
+        input: The tensor.
+        sorted: Ignored: they are always in order.
+        return_inverse: Whether to return for each element its index in the result as well.
+        return_counts: Whether to return how often each occurs as well.
+        dim: The axis whose slices are compared; elements if None.
+
+    Returns:
+        A tensor, or a tuple of it, the inverse and the counts.
+
+    Example:
+        >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
+    """
 @overload
-def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any: ...
+def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
+    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
+    number.
+
+    Raises  RuntimeError for slices without elements
+
+    Args:
+        input: The tensor.
+        sorted: Ignored: they are always in order.
+        return_inverse: Whether to return for each element its index in the result as well.
+        return_counts: Whether to return how often each occurs as well.
+        dim: The axis whose slices are compared; elements if None.
+
+    Returns:
+        A tensor, or a tuple of it, the inverse and the counts.
+
+    Example:
+        >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
+    """
 @overload
-def unique_consecutive(input: Tensor, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor: ...
+def unique_consecutive(input: Tensor, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
+    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
 @overload
-def unique_consecutive(input: Tensor, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any: ...
-def unravel_index(indices: Tensor, shape: Sizes) -> tuple[Tensor, ...]: ...
-def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-def unsafe_split(tensor: Tensor, split_size_or_sections: Any = ..., dim: builtins.int = ..., *, split_size: Any = ...) -> tuple[Tensor, ...]: ...
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-def unsqueeze(input: Tensor, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def vander(x: Tensor, N: builtins.int | None = ..., increasing: builtins.bool = ...) -> Tensor: ...
-def var(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: Any = ..., out: Tensor | None = ...) -> Tensor: ...
-def var_mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: Any = ...) -> tuple[Tensor, Tensor]: ...
-def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def view_as_complex(input: Tensor) -> Tensor: ...
-def view_as_real(input: Tensor) -> Tensor: ...
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]: ...
-def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
+def unique_consecutive(input: Tensor, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
+    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+def unravel_index(indices: Tensor, shape: Sizes) -> tuple[Tensor, ...]:
+    """Return the places along each axis of shape that indices into its flat order stand for."""
+def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """Return views along dim, chunks of them or fewer, all but the last of one size.
+
+    Args:
+        input: The tensor.
+        chunks: How many views to make.
+        dim: The axis to divide.
+
+    Example:
+        >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
+        [[0, 1, 2], [3, 4]]
+    """
+def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
+    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+
+    Note    split_size is the method's word for split_size_or_sections
+
+    Args:
+        tensor: The tensor.
+        split_size_or_sections: The length of each view, or a list of lengths.
+        dim: The axis to divide.
+        split_size: The same by the name that the method has.
+
+    Example:
+        >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
+        [[0, 1], [2, 3], [4]]
+        >>> [part.tolist() for part in torch.split(torch.arange(5), [1, 4])]
+        [[0], [1, 2, 3, 4]]
+    """
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """Return views of the lengths split_sizes along dim."""
+def unsqueeze(input: Tensor, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return a view with an axis of length 1 put in at dim.
+
+    Args:
+        input: The tensor.
+        dim: Where the new axis stands; -1 is behind the last.
+
+    Example:
+        >>> torch.tensor([1, 2]).unsqueeze(1).shape
+        fastdist.Size([2, 1])
+    """
+def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
+    """Return the powers of a vector's elements as rows, the highest first unless increasing."""
+def var(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+    """Return the variance over dim: the sum of squared deviations over the number of elements minus
+    correction.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if None.
+        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        keepdim: Whether the reduced axes stay, with length 1.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+        >>> torch.var(torch.tensor([1.0, 3.0]), correction=0)
+        tensor(1.)
+    """
+def var_mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ...) -> tuple[Tensor, Tensor]:
+    """Return var and the mean over dim."""
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+def view_as_complex(input: Tensor) -> Tensor:
+    """Return the view of pairs of real numbers along the last axis as complex ones.
+
+    Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
+            lie so
+    """
+def view_as_real(input: Tensor) -> Tensor:
+    """Return the view of complex numbers as pairs of real ones, along a new last axis.
+
+    Raises  RuntimeError for real numbers
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.view_as_real(torch.tensor([1 + 2j]))
+        tensor([[1., 2.]])
+    """
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Return views of parts along the first axis of two or more."""
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Return tensors below each other; a vector is a row."""
 @overload
-def where(condition: Operand) -> tuple[Tensor, ...]: ...
+def where(condition: Operand) -> tuple[Tensor, ...]:
+    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+
+    Args:
+        condition: A tensor of bool.
+        input: The values where condition holds: a tensor or a number.
+        other: The values elsewhere.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        tensors, as `nonzero(as_tuple=True)` returns.
+
+    Example:
+        >>> x = torch.tensor([-1.0, 2.0])
+        >>> torch.where(x > 0, x, 0.0)
+        tensor([0., 2.])
+    """
 @overload
-def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def xlogy(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def xlogy_(input: Tensor, other: Operand) -> Tensor: ...
-def zero_(input: Tensor) -> Tensor: ...
-def zeros(*size: Sizes, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-def zeros_like(input: Tensor, *, dtype: DTypeLike | None = ..., layout: MemoryLayout | None = ..., device: DeviceLike = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
+def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor:
+    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+
+    Args:
+        condition: A tensor of bool.
+        input: The values where condition holds: a tensor or a number.
+        other: The values elsewhere.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        tensors, as `nonzero(as_tuple=True)` returns.
+
+    Example:
+        >>> x = torch.tensor([-1.0, 2.0])
+        >>> torch.where(x > 0, x, 0.0)
+        tensor([0., 2.])
+    """
+def xlogy(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+def xlogy_(input: Tensor, other: Operand) -> Tensor:
+    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+def zero_(input: Tensor) -> Tensor:
+    """Write 0 into every element."""
+def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Return a tensor of zeros, in the default dtype unless dtype is given.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+        >>> torch.zeros((2,), dtype=torch.int64)
+        tensor([0, 0])
+    """
+def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Return zeros of input's shape, strides, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.zeros_like(torch.ones(2, dtype=torch.float64))
+        tensor([0., 0.], dtype=fastdist.float64)
+    """

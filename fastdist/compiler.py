@@ -49,6 +49,25 @@ def compile(
     """Return the function or module unchanged, as `compile(f)`, `@compile` or `@compile(...)`.
 
     Raises  RuntimeError for mode and options at once
+
+    Kernels are compiled when they are first used, with or without this.
+
+    Args:
+        model: The function or module; None where it decorates with options.
+        fullgraph: Ignored.
+        dynamic: Ignored.
+        backend: Ignored.
+        mode: Ignored.
+        options: Ignored.
+        disable: Ignored.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     double = torch.compile(lambda x: x * 2)
+        >>> double(torch.ones(2))
+        tensor([2., 2.])
     """
     if mode is not None and options is not None:
         raise RuntimeError(
@@ -79,7 +98,12 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def is_compiling() -> bool:
-    """Return False."""
+    """Return False.
+
+    Example:
+        >>> torch.compiler.is_exporting()
+        False
+    """
     return False
 
 

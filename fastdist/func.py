@@ -70,6 +70,19 @@ def grad(
     """Return a function that computes the gradient of func, which returns a single number, with
     respect to the arguments argnums; with has_aux func returns (number, other) and it
     (gradient, other).
+
+    Args:
+        func: The function; it returns one number, or (number, other) with has_aux.
+        argnums: By which argument to differentiate, or by which ones.
+        has_aux: Whether func returns something else as well.
+
+    Returns:
+        A function of the same arguments; its result is like the argument, or a tuple for several.
+
+    Example:
+        >>> from fastdist.func import grad
+        >>> grad(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+        tensor([ 3., 12.])
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -111,6 +124,17 @@ def grad_and_value(
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return func(*primals) and a function from cotangents, like the result, to their products with
     the Jacobian, one for each of primals; with has_aux what else func returned comes third.
+
+    Args:
+        func: The function.
+        *primals: Its arguments.
+        has_aux: Whether func returns something else as well.
+
+    Example:
+        >>> from fastdist.func import vjp
+        >>> value, pull = vjp(torch.sin, torch.zeros(2))
+        >>> pull(torch.ones(2))
+        (tensor([1., 1.]),)
     """
     with enable_grad():
         xs, build, fresh = _chosen(primals, tuple(range(len(primals))))
@@ -143,6 +167,18 @@ def jvp(
 ) -> Any:
     """Return func(*primals) and the product of its Jacobian with tangents, in forward mode; with
     has_aux what else func returned comes third.
+
+    Args:
+        func: The function.
+        primals: Its arguments, as a tuple.
+        tangents: A direction for each argument.
+        strict: Whether a result that does not depend on the arguments is an error.
+        has_aux: Whether func returns something else as well.
+
+    Example:
+        >>> from fastdist.func import jvp
+        >>> jvp(torch.sin, (torch.zeros(2),), (torch.ones(2),))
+        (tensor([0., 0.]), tensor([1., 1.]))
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise RuntimeError(
@@ -203,6 +239,18 @@ def jacrev(
     """Return a function that computes the Jacobian of func with respect to the arguments argnums,
     all rows at once, or chunk_size at a time: for each result and argument a tensor of shape
     (*result, *argument).
+
+    Args:
+        func: The function.
+        argnums: By which argument to differentiate, or by which ones.
+        has_aux: Whether func returns something else as well.
+        chunk_size: How many rows to compute at once; all if None.
+
+    Example:
+        >>> from fastdist.func import jacrev
+        >>> jacrev(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -234,6 +282,18 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian as jacrev's does, all columns at once, in
     forward mode; randomness is vmap's.
+
+    Args:
+        func: The function.
+        argnums: By which argument to differentiate, or by which ones.
+        has_aux: Whether func returns something else as well.
+        randomness: "error", "same" or "different" random numbers in the columns.
+
+    Example:
+        >>> from fastdist.func import jacfwd
+        >>> jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -277,7 +337,18 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """Return a function that computes the second derivatives of func: forward over reverse."""
+    """Return a function that computes the second derivatives of func: forward over reverse.
+
+    Args:
+        func: The function; it returns one number.
+        argnums: By which argument to differentiate, or by which ones.
+
+    Example:
+        >>> from fastdist.func import hessian
+        >>> hessian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)
 
 

@@ -12,59 +12,183 @@ from .tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number
 from .tensor.methods import Operand, Scalar, Sizes
 from .tensor.tensor import Size, Tensor
 
-def airy_ai(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def bessel_j0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def bessel_j1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def bessel_y0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def bessel_y1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def chebyshev_polynomial_v(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def digamma(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def entr(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def erf(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def erfc(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def erfcx(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def erfinv(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def exp2(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def expit(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def expm1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def gammainc(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def gammaincc(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def gammaln(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def hermite_polynomial_h(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def hermite_polynomial_he(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def i0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def i0e(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def i1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def i1e(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def laguerre_polynomial_l(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def legendre_polynomial_p(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def log1p(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def log_ndtr(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def log_softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def logit(input: Tensor, eps: builtins.float | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-def modified_bessel_i0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def modified_bessel_i1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def modified_bessel_k0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def modified_bessel_k1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def multigammaln(input: Tensor, p: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
-def ndtr(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def ndtri(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def psi(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def round(input: Tensor, *, decimals: builtins.int = ..., out: Tensor | None = ...) -> Tensor: ...
-def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def shifted_chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def shifted_chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def shifted_chebyshev_polynomial_v(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def shifted_chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def sinc(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def xlog1py(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def xlogy(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-def zeta(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
+def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return Airy's function Ai, which as in PyTorch has no gradient."""
+def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the Bessel function of the first kind of order 0."""
+def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the Bessel function of the first kind of order 1."""
+def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN below."""
+def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN below."""
+def chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the first kind."""
+def chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the second kind."""
+def chebyshev_polynomial_v(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the third kind."""
+def chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the fourth kind."""
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the derivative of lgamma."""
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return -input * log(input), 0 at 0 and -inf below."""
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the error function."""
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 - erf(input), exact where erf is nearly 1."""
+def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(input**2) * erfc(input), which does not underflow."""
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number whose erf is input."""
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 2 to the power of input."""
+def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 / (1 + exp(-x)) for each element x.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(input) - 1, exact near 0."""
+def gammainc(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the regularised lower incomplete gamma function of input at other."""
+def gammaincc(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the regularised upper incomplete gamma function of input at other."""
+def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return log of the absolute value of gamma(input)."""
+def hermite_polynomial_h(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Hermite's polynomial, that of physics."""
+def hermite_polynomial_he(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Hermite's polynomial, that of probability."""
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 0."""
+def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(-|input|) * i0(input)."""
+def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 1."""
+def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(-|input|) * i1(input)."""
+def laguerre_polynomial_l(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Laguerre's polynomial."""
+def legendre_polynomial_p(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Legendre's polynomial."""
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the natural logarithm of 1 plus each element, exact near 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log1p(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.6931])
+    """
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the logarithm of ndtr(input), in the far tail as well."""
+def log_softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return log(softmax(input)) along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the exponentials of the result add up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
+        tensor([-1.3133, -0.3133])
+    """
+def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
+    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """
+def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    """Return log(sum(exp(input))) over dim, without overflow.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Example:
+        >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+    """
+def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 0."""
+def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 1."""
+def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the modified Bessel function of the second kind of order 0: inf at 0, NaN below."""
+def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the modified Bessel function of the second kind of order 1: inf at 0, NaN below."""
+def multigammaln(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """Return the logarithm of the multivariate gamma function of dimension p."""
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the chance that a normal number lies below input."""
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the number below which a normal number lies with the chance input."""
+def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return the n-th derivative of digamma.
+
+    Raises  RuntimeError for n < 0
+    """
+def psi(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the derivative of lgamma."""
+def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
+    """Return each element rounded to so many decimals; halves go to the even neighbour.
+
+    Args:
+        input: The tensor.
+        decimals: How many; negative ones round to tens, hundreds and so on.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
+        tensor([0., 2., 2.])
+    """
+def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(input) * modified_bessel_k0(input)."""
+def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(input) * modified_bessel_k1(input)."""
+def shifted_chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the first kind at 2 * input - 1."""
+def shifted_chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the second kind at 2 * input - 1."""
+def shifted_chebyshev_polynomial_v(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the third kind at 2 * input - 1."""
+def shifted_chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Chebyshev's polynomial of the fourth kind at 2 * input - 1."""
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return sin(pi * input) / (pi * input), 1 at 0."""
+def softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    """Return exp(input) divided by its sum along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the result adds up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([0.0900, 0.2447, 0.6652])
+    """
+def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return sin(input) / input, 1 at 0."""
+def xlog1py(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input * log1p(other), 0 where input is 0 and other no NaN."""
+def xlogy(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+def zeta(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Return Hurwitz's zeta: the sum over k >= 0 of 1 / (other + k)**input."""

@@ -18,11 +18,23 @@ _DEFAULTS = {"cpu": bfloat16, "cuda": float16}
 
 
 class autocast:
-    """`with autocast("cpu", dtype=bfloat16):`, or a decorator: products compute in dtype, losses in
-    float32, as PyTorch's lists say; `enabled=False` inside of one switches it off.
+    """Compute products in a half type and losses in float32 inside of the block, or in a decorated
+    function.
 
     Raises  ValueError for a device type that is not a text, RuntimeError for an unknown one
     Note    where the device or the dtype is not there a warning says so, and nothing is cast
+
+    Args:
+        device_type: "cpu" or "cuda".
+        dtype: The half type; bfloat16 on the CPU, float16 on a GPU if None.
+        enabled: Whether the block does anything; False switches an outer one off.
+        cache_enabled: Whether parameters are cast once; True if None.
+
+    Example:
+        >>> x = torch.ones(2, 2)
+        >>> with torch.autocast("cpu", dtype=torch.bfloat16):
+        ...     (x @ x).dtype
+        fastdist.bfloat16
     """
 
     def __init__(

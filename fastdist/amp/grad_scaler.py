@@ -50,6 +50,24 @@ class GradScaler:
     Note    for "cuda" without a GPU there is a warning, and nothing is scaled. The factor is on the
             device of the losses: a step waits once for a GPU, to know whether it must be skipped,
             and not at all if the optimiser is fused, which checks that on the device
+
+    Args:
+        device: The type of device of the gradients.
+        init_scale: The factor of the loss at first.
+        growth_factor: The factor of its growth after growth_interval steps.
+        backoff_factor: The factor of its decrease after a step with infinite gradients.
+        growth_interval: How many steps without infinite gradients let it grow.
+        enabled: Whether it does anything.
+
+    Example:
+        >>> scaler = torch.amp.GradScaler("cpu")
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> optimizer = optim.SGD([weight], lr=0.1)
+        >>> scaler.scale(weight.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> weight.data
+        tensor([0.9000, 0.9000])
     """
 
     def __init__(

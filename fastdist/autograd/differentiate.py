@@ -72,6 +72,26 @@ def grad(
             ignored: no `.grad` is ever changed
     Raises  RuntimeError for an input that does not require grad, or (unless allowed) on which
             nothing depends
+
+    Args:
+        outputs: A tensor, or several.
+        inputs: The tensors to differentiate by: one, several, or a dict.
+        grad_outputs: The gradient of each output; may be left out for single numbers.
+        retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
+        create_graph: Whether the pass is recorded, for second derivatives.
+        only_inputs: Ignored: only the gradients of inputs are computed.
+        allow_unused: Whether an input on which no output depends gives None; otherwise it is an
+            error.
+        is_grads_batched: Whether the first axis of grad_outputs counts passes.
+        materialize_grads: Whether such an input gives zeros.
+
+    Returns:
+        A tuple of gradients, or a dict with the keys of inputs.
+
+    Example:
+        >>> x = torch.tensor([2.0], requires_grad=True)
+        >>> torch.autograd.grad(x**3, x)
+        (tensor([12.]),)
     """
     if allow_unused is False and materialize_grads:
         raise ValueError(

@@ -34,6 +34,21 @@ class Function:
     In `vmap` a Function with a setup_context and `generate_vmap_rule = True` gets batches, in
     backward and jvp too; for one with `vmap(info, in_dims, *inputs)`, which returns the outputs and
     their axes of the batch, that runs as its forward. One with neither is an error there.
+
+    Example:
+        >>> class Square(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> x = torch.tensor([3.0], requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor([6.])
     """
 
     _node_class: ClassVar[type[FunctionNode]]

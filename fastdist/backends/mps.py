@@ -8,7 +8,12 @@ __all__ = ["is_available", "is_built", "is_macos_or_newer"]
 
 
 def is_available() -> bool:
-    """Return False."""
+    """Return False.
+
+    Example:
+        >>> torch.backends.mps.is_available()
+        False
+    """
     return False
 
 

@@ -36,6 +36,17 @@ class Future(Generic[T]):
             Future; a callback added when the Future is done runs at once in the thread that adds it
     Note    an error is logged as a warning if the Future is dropped before wait(), value() or
             exception() has read it, or a callback was given the Future
+
+    Args:
+        devices: The GPUs whose streams the value may be used on.
+        executor: Where callbacks run; the completing thread if None.
+
+    Example:
+        >>> future = torch.futures.Future()
+        >>> doubled = future.then(lambda done: done.value() * 2)
+        >>> future.set_result(4)
+        >>> doubled.wait()
+        8
     """
 
     __slots__ = (

@@ -31,6 +31,16 @@ class Device:
     Note    `Device("cpu:0")` is a separate name, as in PyTorch: tensors made on it are on `cpu`
             (`parse`), and those made on `meta:0` are on `meta`; `Device("cuda")` is the GPU that
             this thread uses, `cuda:0` at first
+
+    Args:
+        type: "cpu", "cuda" or "sim", also with an index, as "cuda:0"; or a device.
+        index: The number of the device among those of its type.
+
+    Example:
+        >>> torch.device("cpu")
+        device(type='cpu')
+        >>> torch.device("cuda", 1).index
+        1
     """
 
     __slots__ = ("index", "type")
@@ -174,7 +184,12 @@ def set_default_device(device: str | Device | None) -> None:
 
 
 def get_default_device() -> Device:
-    """Return the device on which this thread makes what is given none."""
+    """Return the device on which this thread makes tensors for which no device is given.
+
+    Example:
+        >>> torch.get_default_device()
+        device(type='cpu')
+    """
     return next((one for one in reversed(_choices.stack) if one is not None), CPU)
 
 

@@ -26,6 +26,12 @@ class DType:
 
     Units   itemsize in bytes
     Note    `code` goes over the wire and never changes its meaning
+
+    Example:
+        >>> torch.float32, torch.float32.itemsize, torch.float32.is_floating_point
+        (fastdist.float32, 4, True)
+        >>> torch.ones(1, dtype=torch.int64).dtype is torch.int64
+        True
     """
 
     __slots__ = (

@@ -133,7 +133,12 @@ has_half, has_magma = True, False
 
 
 def is_available() -> bool:
-    """Return whether CuPy is installed and its driver has a GPU."""
+    """Return whether CuPy is installed and its driver has a GPU.
+
+    Example:
+        >>> isinstance(torch.cuda.is_available(), bool)
+        True
+    """
     return device_count() > 0
 
 

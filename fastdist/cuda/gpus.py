@@ -39,6 +39,10 @@ def current_device() -> int:
     """Return the index of the GPU that "cuda" alone means in this thread: 0 at first.
 
     Raises  DeviceError without a GPU
+
+    Example:
+        >>> torch.cuda.current_device() if torch.cuda.is_available() else 0
+        0
     """
     backend_of("cuda")
     return current_gpu()

@@ -142,8 +142,11 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for later back to the GPUs, so that other processes can have it;
-    nothing where no GPU was used.
+    """Return cached memory to the GPUs, so that other processes can use it; without a GPU do
+    nothing.
+
+    Example:
+        >>> torch.cuda.empty_cache()
     """
     if device_count():
         for index in range(device_count()):

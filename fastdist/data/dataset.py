@@ -18,7 +18,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Samples by number: a subclass defines __getitem__ and, for most samplers, __len__."""
+    """Samples by number: a subclass defines __getitem__ and, for most samplers, __len__.
+
+    Example:
+        >>> class Squares(torch.utils.data.Dataset):
+        ...     def __len__(self):
+        ...         return 4
+        ...     def __getitem__(self, index):
+        ...         return index * index
+        >>> [batch.tolist() for batch in torch.utils.data.DataLoader(Squares(), batch_size=2)]
+        [[0, 1], [4, 9]]
+    """
 
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")

@@ -42,6 +42,33 @@ class DataLoader(Generic[T_co]):
             without that line, or of a notebook, are forked with a warning. pin_memory copies
             batches into pinned memory, where there is a GPU; without in_order, batches come as soon
             as they are made
+
+    Args:
+        dataset: The samples: a Dataset, a list, or an IterableDataset.
+        batch_size: How many samples make a batch; None for single samples.
+        shuffle: Whether each pass has its own order.
+        sampler: The source of the indices of a pass, in place of shuffle.
+        batch_sampler: The source of lists of indices, in place of batch_size, shuffle, sampler and
+            drop_last.
+        num_workers: How many processes load samples; 0 loads them here.
+        collate_fn: A function from a list of samples to a batch; the default joins tensors along
+            a new axis.
+        pin_memory: Whether batches are copied into page-locked memory.
+        drop_last: Whether to leave out a last batch that is not full.
+        timeout: Seconds to wait for a batch of a process; 0 for no limit.
+        worker_init_fn: A function of the number of a process, called when it starts.
+        multiprocessing_context: How processes are started; as `fastdist.multiprocessing` if None.
+        generator: The generator of orders and of the seeds of processes; the default one if None.
+        prefetch_factor: How many batches each process loads ahead; 2 if None.
+        persistent_workers: Whether processes outlive a pass.
+        pin_memory_device: Ignored.
+        in_order: Whether batches keep the order of the sampler.
+
+    Example:
+        >>> data = torch.utils.data.TensorDataset(torch.arange(5))
+        >>> loader = torch.utils.data.DataLoader(data, batch_size=2)
+        >>> [batch.tolist() for (batch,) in loader]
+        [[0, 1], [2, 3], [4]]
     """
 
     def __init__(

@@ -13,7 +13,12 @@ from .backend import backend_of
 
 
 def device_count() -> int:
-    """Return how many GPUs there are; 0 without CuPy or without a driver."""
+    """Return how many GPUs there are; 0 without CuPy or without a driver.
+
+    Example:
+        >>> torch.cuda.device_count() >= 0
+        True
+    """
     if "cupy" not in sys.modules and not _finds_cupy(*sys.path):
         return 0
     try:

@@ -13,8 +13,6 @@ from ..core.interpreter import (
     NOT_TAKEN,
     Interpreter,
     need_general_path,
-    of_process,
-    of_thread,
     offer_call,
     open_interpreters,
 )
@@ -22,7 +20,6 @@ from ..graph.accumulate_grad import extra_of
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..graph.modes import modes, tls
 from ..graph.node import Node
-from ..instrumentation.time_ranges import clock
 from ..interpreters.autocast import (
     NAMES,
     autocast,
@@ -33,7 +30,6 @@ from ..interpreters.autocast import (
     wanted_dtype,
 )
 from ..interpreters.sparse_rules import meet_sparse
-from ..interpreters.timing import note_op, profiles, reporting
 from ..tensor.tensor import Tensor, empty_shell, from_users_array, wrap
 from .declaration import recorded_as
 from .node_writer import RecordedOp
@@ -208,72 +204,41 @@ _TENSORS = PLAIN | {type(None)}
 def special_call(
     op: Any,
     general: Callable[..., Any],
-    make_plain: Callable[[Callable[..., Any]], Callable[..., Any]],
+    make_plain: Callable[[], Callable[..., Any]],
     has_more: bool,
 ) -> Callable[..., Any]:
     """Return the function that serves a call on plain tensors while `modes.special` is not zero.
 
-    make_plain returns the short path of op that looks for neither interpreters nor tangents, given
-    its general path; has_more says that it returns more than one result.
+    make_plain returns the short path of op that looks for neither interpreters nor tangents;
+    has_more says that it returns more than one result.
     """
     is_cast = op.name in NAMES
-    event = None if op.event_namer is not None else op.event((), ())
     plain: Callable[..., Any] | None = None
-    general_reported = reporting(general)
 
     def special(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
-        if modes.tracers:
-            shared = of_process.interpreters
-            if len(shared) == 1 and shared[0] is profiles and not of_thread.interpreters:
-                is_general, casts, times = False, False, True  # as `_manner`, without its search
-            else:
-                is_general, casts, times = _manner(open_interpreters())
-            if is_general or (times and modes.special != modes.tracers):
-                return general(operands, attributes, out)
-            if times:
-                start_ns = clock()
-                try:
-                    # As `run`: no operand has a tangent.
-                    made = plain or with_short_path()
-                    found = made(*operands, *attributes)
-                except BaseException:
-                    note_op(event or op.event(operands, attributes), start_ns, NOT_TAKEN)
-                    raise
-                note_op(event or op.event(operands, attributes), start_ns, found)
-                return found
-            if casts and is_cast:
-                operands = cast_plain(op, operands)
-            if plain is not None and modes.special == modes.tracers:
-                return plain(*operands, *attributes)
-        return run(operands, attributes, out)
-
-    def with_short_path() -> Callable[..., Any]:
         nonlocal plain
+        if modes.tracers:
+            needs_general, is_casting = _manner(open_interpreters())
+            if needs_general:
+                return general(operands, attributes, out)
+            if is_casting and is_cast:
+                operands = cast_plain(op, operands)
         if plain is None:
-            plain = make_plain(general_reported)
-        return plain
-
-    def run(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
-        plain = with_short_path()
-        for operand in operands if modes.special != modes.tracers else ():
-            if operand is not None and operand._extra is not None:
-                found = carry_one_level(op, plain, operands, attributes, has_more)
-                if found is NOT_TAKEN:
-                    return general_reported(operands, attributes, out)
-                return found
+            plain = make_plain()
+        if modes.special != modes.tracers:
+            for operand in operands:
+                if operand is not None and operand._extra is not None:
+                    found = carry_one_level(op, plain, operands, attributes, has_more)
+                    return general(operands, attributes, out) if found is NOT_TAKEN else found
         return plain(*operands, *attributes)
 
     return special
 
 
 @functools.cache
-def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool, bool]:
-    """Return whether these interpreters need the general path, whether calls are cast, and whether
-    they are timed.
-    """
-    casts, times = autocast in listed, profiles in listed
-    # A profile shows the casts of a call as further events.
-    return need_general_path(listed) or (casts and times), casts, times
+def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool]:
+    """Return whether these interpreters need the general path, and whether calls are cast."""
+    return need_general_path(listed), autocast in listed
 
 
 def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:

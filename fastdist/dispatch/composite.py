@@ -19,6 +19,7 @@ from ..core.torch_function import NOT_TAKEN, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
 from ..interpreters.autocast import autocast
+from ..interpreters.timing import time_composite
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
 from ..tensor.tensor import Tensor
 from .call import casting
@@ -194,17 +195,17 @@ def _named(found: Any, node: str) -> Any:
 class CompositeCall:
     """A composite as interpreters see it."""
 
-    __slots__ = ("_event", "call", "cast_as", "is_ignored", "name")
+    __slots__ = ("call", "cast_as", "event_name", "is_ignored", "name")
     kind = "composite"
 
     def __init__(self, call: Any, name: str, known_as: str | None, cast_as: Any) -> None:
         self.call, self.name, self.cast_as = call, name, cast_as or ""
-        self._event = event_of_function(name if known_as is None else known_as)
+        self.event_name = event_of_function(name if known_as is None else known_as)
         self.is_ignored = name in IGNORED
 
     def event(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         """Return the name of the event of a call, None for one without."""
-        return self._event
+        return self.event_name
 
     @property
     def offered(self) -> Any:
@@ -223,6 +224,8 @@ def _ask_interpreters(
     kwargs: dict[str, Any],
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return the result of an interpreter that takes the call, or NOT_TAKEN, and the arguments."""
+    if modes.special == modes.timed:
+        return time_composite(op, args, kwargs), args, kwargs
     listed = interpreters_of_call(op)
     if not listed:
         return NOT_TAKEN, args, kwargs

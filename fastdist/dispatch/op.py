@@ -160,12 +160,6 @@ class Op(Generic[P, R]):
         return event_named(self.event_namer(operands, attributes))
 
     @functools.cached_property
-    def doc(self) -> str:
-        """The docstring of the declaration."""
-        doc = self.declared.__doc__ or ""
-        return inspect.cleandoc(doc) if "\n" in doc else doc
-
-    @functools.cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The user's parameters."""
         return inspect.signature(self.declared).parameters
@@ -381,7 +375,8 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     public: Any = names["public"]
     public.__code__ = _code_of(names, source, op.name)
     public.__name__ = public.__qualname__ = op.name
-    public.__doc__, public.__module__ = op.doc, "fastdist"
+    # As it is written: `help` removes the indentation, which would take a copy of each here.
+    public.__doc__, public.__module__ = op.declared.__doc__, "fastdist"
     return public  # type: ignore[no-any-return]
 
 

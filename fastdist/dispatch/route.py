@@ -79,8 +79,8 @@ class Route:
     """
 
     __slots__ = (
-        "attributes", "change", "form", "gradients", "keeps_spare", "layout", "layouts", "more",
-        "op", "plan", "records", "run", "steps", "write",
+        "attributes", "change", "event", "form", "gradients", "keeps_spare", "layout", "layouts",
+        "more", "op", "plan", "records", "run", "steps", "write",
     )  # fmt: skip
     layout: Layout  # of the first result; not set where nothing runs
 
@@ -104,6 +104,7 @@ class Route:
         self.keeps_spare = False
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # for a view of a tensor that is not a view itself
+        self.event = ""  # where it depends on the call, once a profile has asked for it
         # Where a Node is on a device, the function that notes the stream on which it is recorded.
         self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
 
@@ -117,6 +118,13 @@ class Route:
 
 # The Route of a call for which it is unknown how it runs.
 NO_ROUTE: Final = Route(None, (), ())
+
+
+def find_event(op: Any, route: Route, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
+    """Return the name of the event of a call, which is that of all calls of its Route."""
+    route.event = op.event(operands, attributes)
+    return route.event
+
 
 # Attributes of these types, and tuples of them, define a plan completely and hold no memory worth
 # freeing. A tuple may hold Tensors, whose numbers change.

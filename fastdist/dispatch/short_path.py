@@ -9,6 +9,7 @@ from ..core.device import CPU
 from ..core.errors import out_of_memory
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
+from ..instrumentation.time_ranges import clock, time_ranges
 from ..kernels.cpu.silence import define_silent
 from ..language.scalar import CONDITIONS
 from ..tensor.constants import NUMBERS, constant
@@ -20,7 +21,7 @@ from .derive import Form
 from .node_writer import NodeWriter, RecordedOp
 from .op import PLAIN, Op, replace_code
 from .pointwise_route import find_route
-from .route import NO_ROUTE
+from .route import NO_ROUTE, find_event
 
 # Note [The short path]
 # It serves operands that need no check: plain Tensors, or numbers next to them, while no tracer is
@@ -50,6 +51,11 @@ from .route import NO_ROUTE
 # kernels/cuda/prepared.py: x + y takes 2000 | 2500 of Python over free kernels, the general path
 # 9500 | 13600 (`python -m bench ops --device shim`).
 #
+# While all that is special are profiles that want no more than names and times (`modes.timed`), the
+# short path calls its text once more with these two clocks in it, compiled at its first call: ops
+# cost nothing more while nothing records. A call that goes to the general path from there is
+# reported by that.
+#
 # A view uses the same text too, except for how its result is made: x.view(64) takes 1260 | 1420;
 # with its own text it took 1290 | 1450 (Zen 5).
 #
@@ -69,12 +75,15 @@ NAMES: Final[dict[str, Any]] = {
     "_NUMBERS": NUMBERS,
     "_Storage": Storage,
     "_Tensor": Tensor,
+    "_clock": clock,
     "_constant": constant,
     "_find": find_route,
+    "_find_event": find_event,
     "_modes": modes,
     "_next": next_sequence_number,
     "_out_of_memory": out_of_memory,
     "_overlap": may_overlap,
+    "_report": time_ranges.add_op,
     "_shell": empty_shell,
     "_tls": tls,
     "storage_of": storage_of,
@@ -90,7 +99,9 @@ class ShortPath:
 
     `form` is that of a pointwise op. `general` is the statement that calls the general path.
     `target` is the tensor that the result is written into, the first operand or `out`; empty for a
-    new result. `more` results follow the first.
+    new result. `more` results follow the first. `special` is the statement for calls that an
+    interpreter may see, or that have tangents; empty where the caller has looked for these. A
+    `timed` text gets operands that were checked, and reports the call to profiles.
     """
 
     def __init__(
@@ -101,13 +112,13 @@ class ShortPath:
         target: str = "",
         more: int = 0,
         *,
-        looks: bool = True,
+        special: str = "",
+        timed: bool = False,
     ) -> None:
         self.op, self.form, self.general, self.target = op, form, general, target
+        self.special, self.timed = special, timed
         # The name of the first part of the Route's key.
         self.called = "_op" if form is None else "_form" if form is op.form else "_usual"
-        # Whether interpreters and tangents were not looked for before.
-        self.looks = looks
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
         # The rest of the Route's key after the layouts, and the conditions that it is the usual
         # one.
@@ -126,22 +137,14 @@ class ShortPath:
     def lines(self) -> list[str]:
         """Return the text as the lines of a function."""
         op, general, more = self.op, self.general, self.found[1:]
-        given = self._per_tensor("{}.__class__ not in _PLAIN")
-        lines = []
-        if self.constants and self.target == op.tensors[0]:
-            lines, given = [f"if {given[0]}: {general}"], given[1:]
-        strange = " or ".join(given + ["out.__class__ not in _PLAIN"] * (self.target == "out"))
-        if self.constants:
-            lines += [f"if {strange}:", *_deeper([*self.constants, f"if {strange}: {general}"])]
-        else:
-            lines.append(f"if {strange}: {general}")
+        lines = ["_start = _clock()"] if self.timed else self._checking()
         lines += self.numbers
         if self.target:
-            return [*lines, f"if _modes.special: {general}", *self._writing()]
-        if self.looks:
+            asking = [] if self.timed else [f"if _modes.special: {self.special or general}"]
+            return [*lines, *asking, *self._writing()]
+        if self.special:
             concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
-            special = general.replace("_general", "_special", 1)
-            lines.append(f"if _modes.special and ({concerned}): {special}")
+            lines.append(f"if _modes.special and ({concerned}): {self.special}")
         lines += [
             *self._looking_up(),
             "_run = _route.run",
@@ -152,9 +155,9 @@ class ShortPath:
             lines.append(f"out = _see({result}, _route.layout, _route.steps, {op.tensors[0]})")
             return [*lines, *self._recording()]
         if not more:
-            lines += ["out = _shell()", *_guard_memory(f"out._array = {result}")]
+            lines += ["out = _shell()", *self._guard(f"out._array = {result}")]
         else:
-            lines += _guard_memory(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
+            lines += self._guard(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
             lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _route.more")
             lines += [f"{name} = _shell(); {name}._array = _a{name}" for name in self.found]
         lines += ["out._layout = _route.layout", "out._extra = out._storage = None"]
@@ -162,6 +165,36 @@ class ShortPath:
             lines.append(f"{name}._layout = _l{name}")
             lines.append(f"{name}._extra = {name}._storage = {name}._edge = None")
         return [*lines, *self._recording()]
+
+    def _checking(self) -> list[str]:
+        """Return the lines that make tensors of numbers, and leave other operands to the general
+        path.
+        """
+        general, given = self.general, self._per_tensor("{}.__class__ not in _PLAIN")
+        lines = []
+        if self.constants and self.target == self.op.tensors[0]:
+            lines, given = [f"if {given[0]}: {general}"], given[1:]
+        strange = " or ".join(given + ["out.__class__ not in _PLAIN"] * (self.target == "out"))
+        refusing = f"if {strange}: {general}"
+        if not self.constants:
+            return [*lines, refusing]
+        return [*lines, f"if {strange}:", *_deeper([*self.constants, refusing])]
+
+    def _guard(self, line: str) -> list[str]:
+        """Return the lines that run a Route; `try` costs nothing if it succeeds."""
+        refusing = "raise _out_of_memory(_error) from _error"
+        if not self.timed:
+            return [f"try: {line}", f"except MemoryError as _error: {refusing}"]
+        failed = [*self._reporting(), f"if isinstance(_error, MemoryError): {refusing}", "raise"]
+        return [f"try: {line}", "except BaseException as _error:", *_deeper(failed)]
+
+    def _reporting(self, number: str = "-1") -> list[str]:
+        """Return the line by which a timed text reports its call, with the number of its Node."""
+        event = "_event"
+        if self.op.event_namer is not None:
+            given = f"{_tuple(self.op.tensors)}, {_tuple(self.op.attributes)}"
+            event = f"_route.event or _find_event(_op, _route, {given})"
+        return [f"_report({event}, _start, {number})"] * self.timed
 
     def _arrays(self) -> list[str]:
         """Return the arguments of the Route's function."""
@@ -214,10 +247,11 @@ class ShortPath:
             *self._looking_up(),
             f"_write = _route.{'write' if target == 'out' else 'change'}",
             f"if _write is None or {' or '.join(refused)}: {self.general}",
-            f"_write({', '.join([*self._arrays(), f'{target}._array'])})",
+            *self._guard(f"_write({', '.join([*self._arrays(), f'{target}._array'])})"),
             f"_s = {target}._storage",
             f"if _s is None: _s = storage_of({target})",
             "_s.bump()",
+            *self._reporting(),
             f"return {target}",
         ]
 
@@ -274,7 +308,7 @@ class ShortPath:
         """Return the lines that give the first result an edge, and return it."""
         op, results = self.op, ", ".join(self.found)
         if not op.may_record:
-            return ["out._edge = None", f"return {results}"]
+            return ["out._edge = None", *self._reporting(), f"return {results}"]
         lines, unrecorded = [], []
         for i, (name, gradient) in enumerate(zip(op.tensors, op.gradients, strict=True)):
             if gradient is None:
@@ -293,8 +327,7 @@ class ShortPath:
         return [
             *lines,
             f"if {f'({nothing})' if len(unrecorded) > 1 else nothing} or {unwanted}:",
-            "    out._edge = None",
-            f"    return {results}",
+            *_deeper(["out._edge = None", *self._reporting(), f"return {results}"]),
             "out._edge = _node = _Node()",
             "_node.seq = _next()",
             f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(op.tensors)))})",
@@ -302,16 +335,9 @@ class ShortPath:
             "_node.output_layout = _route.layout",
             "if _records is not True: _records(_node)",
             *writer.save_lines("_node", number, is_new=not self.target and op.kind != "view"),
+            *self._reporting("_node.seq"),
             f"return {results}",
         ]
-
-
-def _guard_memory(line: str) -> list[str]:
-    """Return the lines that run a Route; `try` costs nothing if it succeeds."""
-    return [
-        f"try: {line}",
-        "except MemoryError as _error: raise _out_of_memory(_error) from _error",
-    ]
 
 
 def _deeper(lines: Sequence[str]) -> list[str]:
@@ -326,12 +352,15 @@ def operator_call(
 
     `order` is another order of its parameters: for `1 - x`, Python passes x first.
     """
-    text = f"def {op.name}({', '.join(order or op.tensors)}):\n"
+    statement = _call_general(op, "None", "_attributes")
     names = _names_of(op, _general=general, _attributes=op.defaults or ())
     names["_special"] = _special_call(op, names)
-    statement = _call_general(op, "None", "_attributes")
-    lines = ShortPath(op, op.usual, statement).lines()
-    made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
+    lines = ShortPath(op, op.usual, statement, special=_call_special(statement, op.tensors)).lines()
+    made: Callable[..., Any] = define_silent(
+        _function(op.name, order or op.tensors, lines), op.name, names
+    )
+    timed = lambda: ShortPath(op, op.usual, statement, timed=True).lines()  # noqa: E731
+    _compile_at_first_call("_timed", made.__globals__, op, op.tensors, timed)
     return made
 
 
@@ -344,39 +373,41 @@ def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) ->
     called.has_short_path = True
     function, head, tail = called.written
     known: dict[str, Any] = function.__globals__
-    known.update(_names_of(op), **names)
-    if called is not op:
-        lines = _short_path(op, tail.strip(), op.tensors[0])
-    else:
+    known.update(_names_of(op, called), **names)
+    target = "" if called is op else op.tensors[0]
+    if not target:
         known["_special"] = _special_call(op, known, more)
-        lines = _short_path(op, tail.strip(), more=more)
-        if op.has_out:
-            into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
-            known["_into"] = _compile_at_first_call("_into", known, op, into)
-            given = ", ".join([*op.tensors, *op.attributes])
-            lines.insert(0, f"if out is not None: return _into({given}, out)")
-    replace_code(function, _indented(head, lines), called.name)
+    given, statement = [*op.tensors, *op.attributes], tail.strip()
+    special = _call_special(statement, given, target)
+    lines = _short_path(op, statement, target, more, special=special)
+    if not target and op.has_out:
+        into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
+        _compile_at_first_call("_into", known, op, [*given, "out"], into)
+        lines.insert(0, f"if out is not None: return _into({', '.join(given)}, out)")
+    timed = lambda: _short_path(op, _call_general(op, "None"), target, more, timed=True)  # noqa: E731
+    _compile_at_first_call("_timed", known, op, given, timed)
+    replace_code(function, head + _indented(lines), called.name)
 
 
-def _names_of(op: RecordedOp, **more: Any) -> dict[str, Any]:
-    """Return the names that the texts of op use."""
+def _names_of(op: RecordedOp, called: Op | None = None, **more: Any) -> dict[str, Any]:
+    """Return the names that the texts of op use, or of `called`, its in-place twin."""
     node, defaults = op.may_record and op.node_class, {}
     if op.defaults is not None:
         pairs = zip(op.attributes, op.defaults, strict=True)
         defaults = {f"_default_{name}": value for name, value in pairs}
-    return (
-        NAMES | defaults | {"_op": op, "_form": op.form, "_usual": op.usual, "_Node": node} | more
-    )
+    if op.event_namer is None:
+        defaults["_event"] = (called or op).event((), ())
+    named = {"_op": op, "_form": op.form, "_usual": op.usual, "_Node": node}
+    return NAMES | defaults | named | more
 
 
 def _special_call(op: RecordedOp, names: dict[str, Any], more: int = 0) -> Callable[..., Any]:
     """Return the function that the short path calls while modes are special: see call.py."""
 
-    def make_plain(general: Callable[..., Any]) -> Callable[..., Any]:
-        text = f"def {op.name}({', '.join([*op.tensors, *op.attributes])}):\n"
-        lines = _short_path(op, _call_general(op, "None"), more=more, looks=False)
-        named = {**names, "_general": general}
-        made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, named)
+    def make_plain() -> Callable[..., Any]:
+        lines = _short_path(op, _call_general(op, "None"), more=more)
+        text = _function(op.name, [*op.tensors, *op.attributes], lines)
+        made: Callable[..., Any] = define_silent(text, op.name, names)
         return made
 
     return special_call(op, names["_general"], make_plain, more > 0)
@@ -384,28 +415,44 @@ def _special_call(op: RecordedOp, names: dict[str, Any], more: int = 0) -> Calla
 
 def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
     """Return the source line that calls the general path of op."""
-    operands = "".join(f"{name}, " for name in op.tensors)
-    given = attributes or f"({''.join(f'{name}, ' for name in op.attributes)})"
-    return f"return _general(({operands}), {given}, {out})"
+    return f"return _general({_tuple(op.tensors)}, {attributes or _tuple(op.attributes)}, {out})"
+
+
+def _call_special(general: str, given: Sequence[str], target: str = "") -> str:
+    """Return the source line for calls that an interpreter may see: where these are profiles that
+    want times alone, the timed text serves them.
+    """
+    other = general.removeprefix("return ")
+    if not target:
+        other = other.replace("_general", "_special", 1)
+    return f"return _timed({', '.join(given)}) if _modes.special == _modes.timed else {other}"
 
 
 def _compile_at_first_call(
-    name: str, names: dict[str, Any], op: RecordedOp, lines: Callable[[], list[str]]
-) -> Callable[..., Any]:
-    """Return a function that, when first called, creates the variant of op with these parameters
-    and `out`, which replaces it in names: most programs never pass out=.
+    name: str,
+    names: dict[str, Any],
+    op: RecordedOp,
+    parameters: Sequence[str],
+    lines: Callable[[], list[str]],
+) -> None:
+    """Store under a name a function that, when first called, creates the variant of op with these
+    parameters, and stores that: most programs need neither `out=` nor a profile.
     """
 
     def first(*given: Any) -> Any:
-        text = f"def {op.name}({', '.join([*op.tensors, *op.attributes])}, out):\n"
-        names[name] = made = define_silent(_indented(text, lines()), op.name, names)
+        text = _function(op.name, parameters, lines())
+        names[name] = made = define_silent(text, op.name, names)
         return made(*given)
 
-    return first
+    names[name] = first
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({''.join(f'{name}, ' for name in names)})"
 
 
 def _short_path(
-    op: RecordedOp, general: str, target: str = "", more: int = 0, *, looks: bool = True
+    op: RecordedOp, general: str, target: str = "", more: int = 0, **how: Any
 ) -> list[str]:
     """Return the lines of the short path of op; for an op with numbers those of two, the first with
     the numbers at their defaults.
@@ -414,16 +461,20 @@ def _short_path(
     checks = op.form is not None and bool(op.attributes) and op.form.rule.looks_at_operands
     lines = [general]
     if not checks:
-        lines = ShortPath(op, op.form, general, target, more, looks=looks).lines()
+        lines = ShortPath(op, op.form, general, target, more, **how).lines()
     if op.usual is None or op.usual is op.form:
         return lines
     defaults = " and ".join(f"{name} is _default_{name}" for name in op.attributes)
-    of_usual = ShortPath(op, op.usual, general, target, looks=looks).lines()
+    of_usual = ShortPath(op, op.usual, general, target, **how).lines()
     return [f"if {defaults}:", *_deeper(of_usual), *lines]
 
 
-def _indented(head: str, lines: Sequence[str]) -> str:
-    return head + "".join(f"    {line}\n" for line in lines)
+def _function(name: str, parameters: Sequence[str], lines: Sequence[str]) -> str:
+    return f"def {name}({', '.join(parameters)}):\n{_indented(lines)}"
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _constants(form: Form, target: str) -> list[str]:

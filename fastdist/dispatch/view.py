@@ -273,7 +273,19 @@ def view_layout(of: Layout, array: Any) -> Layout:
 
 
 def detach(input: Tensor) -> Tensor:
-    """Return the same memory outside of any graph, and without tangents."""
+    """Return the same memory outside of any graph, and without tangents.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A view; writing into it changes the tensor as well.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> (x * 2).detach().requires_grad
+        False
+    """
     if modes.tracers and mode_is_open():
         found = offer(Tensor.detach, (input,), {})
         if found is not NOT_TAKEN:

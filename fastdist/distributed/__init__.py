@@ -206,12 +206,22 @@ if not TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """Return True: as in PyTorch, whether this half of the library can be used."""
+    """Return True: as in PyTorch, whether this half of the library can be used.
+
+    Example:
+        >>> dist.is_available()
+        True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """Return whether this process has a default process group."""
+    """Return whether this process has a default process group.
+
+    Example:
+        >>> dist.is_initialized()
+        False
+    """
     found = sys.modules.get(f"{__name__}.process_group.world")
     return found is not None and found.is_initialized()
 

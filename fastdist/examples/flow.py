@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Curve("two moons", two_moons(SHOWN).tolist(), is_joined=False),
         Curve("sampled from the flow", flow.sample(SHOWN).tolist(), is_joined=False),
     ]
-    picture = line_plot(clouds, title="fastdist demo flow", x_label="x", y_label="y")
+    picture = line_plot(clouds, title="Two moons, learnt by a flow", x_label="x", y_label="y")
     return demo.finish("nats a new point", nats, at_most=1.15, picture=picture)
 
 

@@ -22,8 +22,12 @@ class Curve(NamedTuple):
     is_joined: bool = True
 
 
-def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str) -> str:
+def line_plot(
+    curves: Sequence[Curve], *, title: str, x_label: str, y_label: str, has_equal_axes: bool = False
+) -> str:
     """Draw curves over common axes; y begins at 0 where nothing is below.
+
+    With has_equal_axes a unit is as long along x as along y, so that a circle is round.
 
     Note    points that are not finite are left out, so that a diverged run can still be looked at
     Raises  ValueError if no finite point is left
@@ -33,11 +37,19 @@ def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str
     if not everything:
         raise ValueError(f"line_plot: no finite point in {[curve.name for curve in curves]!r}")
     xs, ys = [x for x, _ in everything], [y for _, y in everything]
-    across = Axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT)
+    low, high = min(0.0, min(ys) * 1.04), max(ys) * 1.04 or 1.0
+    first, last = min(xs), max(xs)
     # A legend that would reach over the title gets a separate row, and the plot moves down.
     names = [curve.name for curve in kept[: len(COLOURS)]]
     down = 0 if fits_beside_title(title, names, _WIDTH) else _LEGEND
-    up = Axis(min(0.0, *ys), max(ys) * 1.04 or 1.0, _HEIGHT + down - _BOTTOM, _TOP + down)
+    if has_equal_axes:
+        wide, tall = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+        more = max((high - low) * wide / tall - (last - first), 0.0) / 2
+        first, last = first - more, last + more
+        more = max((last - first) * tall / wide - (high - low), 0.0) / 2
+        low, high = low - more, high + more
+    across = Axis(first, last, _LEFT, _WIDTH - _RIGHT)
+    up = Axis(low, high, _HEIGHT + down - _BOTTOM, _TOP + down)
     canvas = Canvas(_WIDTH, _HEIGHT + down, title)
     _draw_axes(canvas, across, up, x_label, y_label, down)
     for curve, colour in zip(kept, COLOURS):

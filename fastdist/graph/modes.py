@@ -20,15 +20,17 @@ class _Modes:
     """Read by every op on its shortest path, so attributes of one slotted object: 6 ns each.
 
     `special` counts everything that sends ops down the general path (a tracer, open forward levels,
-    mirrors of remote levels), `tracers` the ones that see every op; `grad_off` counts threads in
-    which grad mode is off: the thread's own flag is read only when this is not zero.
+    mirrors of remote levels), `tracers` the ones that see every op, `timed` the profiles among
+    these, unless one wants more than names and times; `grad_off` counts threads in which grad mode
+    is off: the thread's own flag is read only when this is not zero.
     """
 
-    __slots__ = ("grad_off", "special", "tracers")
+    __slots__ = ("grad_off", "special", "timed", "tracers")
 
     def __init__(self) -> None:
         self.special = 0
         self.tracers = 0
+        self.timed = 0
         self.grad_off = 0
 
 
@@ -120,7 +122,12 @@ def count_open(thread: Counted, number: int) -> None:
 
 
 def is_grad_enabled() -> bool:
-    """Return whether ops of this thread record."""
+    """Return whether ops of this thread record.
+
+    Example:
+        >>> torch.is_grad_enabled()
+        True
+    """
     return tls.grad
 
 
@@ -231,17 +238,53 @@ class _BareDecorator(_GradMode):
 
 
 class no_grad(_BareDecorator):
-    """Do not record inside this block, in this thread."""
+    """Do not record inside this block, in this thread.
+
+    Results of ops in the block do not require grad. As a decorator it opens the block around each
+    call.
+
+    Args:
+        function: A function to decorate; None for a block.
+
+    Threads: each thread has its own mode
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
 
     enabled = False
 
 
 class enable_grad(_BareDecorator):
-    """Record inside this block, even within no_grad, in this thread."""
+    """Record inside this block, even within no_grad, in this thread.
+
+    Args:
+        function: A function to decorate; None for a block.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad(), torch.enable_grad():
+        ...     (x * 2).requires_grad
+        True
+    """
 
 
 class set_grad_enabled(_GradMode):
-    """Switch recording on or off, at once and for good, or for a block if used with `with`."""
+    """Switch recording on or off in this thread: from now on, or for a block if used with `with`.
+
+    Args:
+        mode: Whether to record.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.set_grad_enabled(False):
+        ...     (x * 2).requires_grad
+        False
+    """
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
@@ -267,6 +310,15 @@ class inference_mode(_BareDecorator):
 
     Note    results are ordinary tensors, unlike PyTorch's inference tensors: they may be used in
             recorded work later
+
+    Args:
+        mode: Whether to switch recording off.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.inference_mode():
+        ...     (x * 2).requires_grad
+        False
     """
 
     def __init__(self, mode: bool = True) -> None:

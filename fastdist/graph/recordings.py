@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from ..instrumentation.time_ranges import Recording, TimeRange, time_ranges
 from ..system.forked_locks import renew_in_children
-from .modes import count_tracers
+from .modes import count_tracers, modes
 
 # Guards the two names below it.
 _lock = threading.Lock()
@@ -63,6 +63,15 @@ def _count(change: int) -> None:
     global _num_open
     with _lock:
         before, _num_open = _num_open, _num_open + change
+        _let_short_paths_report(is_full=time_ranges.is_full)
         if not before or not _num_open:
             for watcher in _watchers:
                 watcher(bool(_num_open))
+
+
+def _let_short_paths_report(is_full: bool) -> None:
+    # Never more than `modes.special` counts of profiles: `begin` counts these first, `end` last.
+    modes.timed = 0 if is_full else _num_open
+
+
+time_ranges.watch("is_full", _let_short_paths_report)

@@ -167,6 +167,19 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     replaces it.
 
     Raises  RuntimeError for a tensor that does not require grad
+
+    Args:
+        hook: A function of the gradient.
+
+    Returns:
+        A handle; its `remove()` takes the hook away.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda gradient: 10 * gradient)
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([10., 10.])
     """
     if self._edge is None:
         raise GraphError("cannot register a hook on a tensor that doesn't require gradient")

@@ -122,6 +122,9 @@ class Recording:
     warns_of_calls = False
     # Whether it is also notified of beginnings, by `began` and `ended`.
     hears_beginnings = False
+    # Whether all ops are added to `ops` while it has fewer than `most_ops`, without take_op.
+    adds_ops = True
+    most_ops = 0
 
     def __init__(self, limit: int = MOST_RANGES, *, wanted: Wanted = NOTHING) -> None:
         self.wanted = wanted
@@ -133,6 +136,7 @@ class Recording:
         self.wall_offset_ns = time.time_ns() - clock()
         self._limit = limit
         self._keeps_cpu = self._keeps_device = True
+        self._count_room()
 
     def start(self) -> Self:
         """Listen from now on."""
@@ -157,6 +161,11 @@ class Recording:
         """
         self._keeps_cpu = self._keeps_cpu if cpu is None else cpu
         self._keeps_device = self._keeps_device if device is None else device
+        self._count_room()
+
+    def _count_room(self) -> None:
+        if self.adds_ops:
+            self.most_ops = self._limit - len(self.ranges) if self._keeps_cpu else 0
 
     def await_devices(self) -> None:
         """Wait for what devices are doing, and keep its ranges."""
@@ -175,7 +184,7 @@ class Recording:
         """Take the range of an op, as the arguments of `range_of_op`."""
         if not self._keeps_cpu:
             return
-        if len(self.ranges) + len(self.ops) < self._limit:
+        if len(self.ops) < self.most_ops:
             self.ops.append(given)
         else:
             self.dropped += 1
@@ -184,6 +193,7 @@ class Recording:
         """Keep one range."""
         if len(self.ranges) + len(self.ops) < self._limit:
             self.ranges.append(known)
+            self._count_room()
         else:
             self.dropped += 1
 
@@ -275,14 +285,18 @@ class TimeRanges:
             TimeRange(name, category, start_ns, stop_ns, me, my_name, self.node_id, **more)
         )
 
-    def add_op(self, name: str, start_ns: int, number: int, stop_ns: int = 0) -> None:
-        """Hand in the range of an op of the calling thread, which ends now unless it is said when,
-        without further data; number is its sequence_nr.
+    def add_op(self, name: str, start_ns: int, number: int) -> None:
+        """Hand in the range of an op of the calling thread, which ends now, without further data;
+        number is its sequence_nr.
         """
         thread = _thread.ident_and_name or _thread.own()
-        given = name, start_ns, stop_ns or clock(), thread, self.node_id, number
+        given = name, start_ns, clock(), thread, self.node_id, number
         for recording in self._listeners:
-            recording.take_op(given)
+            ops = recording.ops
+            if len(ops) < recording.most_ops:  # as take_op, without its call
+                ops.append(given)
+            else:
+                recording.take_op(given)
 
     def hand_in(self, known: TimeRange) -> None:
         """Let all who listen have a range."""

@@ -5,7 +5,8 @@ op, what it is given, and the interpreters that come after it. It returns NOT_TA
 result, for which it may call the general path of the same op again. Those that are open in a thread
 are one tuple, see Note [Interpreters of a thread]; while `modes.tracers` is 0 none is open
 anywhere, and calls take their short path. Otherwise the short path still serves most calls on plain
-tensors, see Note [The short path and interpreters] in dispatch/call.py.
+tensors, see Note [The short path and interpreters] in dispatch/call.py; while profiles alone are
+open, a text with two clocks, see Note [The short path].
 
 Order of a call: first the `__torch_function__` of modes and arguments (`torch_function.py`), then
 `vmap` (`batching.py` for ops with a rule on tensors of `batched_tensor.py`; `batch_loop.py` for the

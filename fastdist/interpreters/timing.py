@@ -1,13 +1,13 @@
 """Ops that report how long they took, while instrumentation/time_ranges.py records.
 
-A profile sends every op down its general path, where `modes.tracers` is read in any case: without a
-profile this costs nothing. A function that is made of ops reports a range around theirs;
-dispatch/declaration.py has the names of events.
+Profiles see ops on their general path, where `modes.tracers` is read in any case: without a profile
+this costs nothing. Where they want names and times alone, a timed text of the short path reports
+the call, see Note [The short path] in dispatch/short_path.py. A function that is made of ops
+reports a range around theirs; dispatch/declaration.py has the names of events.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -22,11 +22,12 @@ from ..core.interpreter import (
     Interpreter,
     interpreters_of_call,
     list_in_process,
+    of_thread,
     resumed,
 )
 from ..core.torch_function import values_of
 from ..graph.modes import tls
-from ..graph.node import Edge, next_sequence_number, node_of
+from ..graph.node import next_sequence_number, node_of
 from ..instrumentation.memory_meter import memory_meter
 from ..instrumentation.time_ranges import clock, time_range, time_ranges
 from ..tensor.memory import root_of
@@ -36,19 +37,10 @@ from .device_work import device_of_operands, work_of
 from .flops import flops_of
 
 
-class _Within(threading.local):
-    # Whether the general path has reported the call whose short path is about to.
-    has_reported = False
-
-
-_within: Final = _Within()
-
-
 class _Profiles(Interpreter):
     """Measures the calls of all threads."""
 
     order = 2
-    needs_general_path = False
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
         """Time a call."""
@@ -60,49 +52,27 @@ class _Profiles(Interpreter):
         return run_timed(event, partial(resumed, op, rest, op.general), (*args, target), op=op)
 
 
-class _FullProfiles(_Profiles):
-    """Open as well where more is wanted of a call than its name and its times."""
-
-    needs_general_path = True
-
-    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Leave the call to the profile, which finds what is wanted."""
-        return NOT_TAKEN
-
-
 profiles: Final = _Profiles()
-_full_profiles: Final = _FullProfiles()
 time_ranges.watch("on", partial(list_in_process, profiles))
-time_ranges.watch("is_full", partial(list_in_process, _full_profiles))
 
 
-def reporting(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the general path of an op for `note_op`, which then leaves the report to it."""
-
-    def call(*given: Any) -> Any:
-        try:
-            return general(*given)
-        finally:
-            if time_ranges.on:
-                _within.has_reported = True
-
-    return call
-
-
-def note_op(event: str, start_ns: int, result: Any) -> None:
-    """Report an op that began at start_ns and has run, with the number of its Node; result is
-    NOT_TAKEN for one that failed.
+def time_composite(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return the result of a call of a composite, of which profiles want name and times alone, or
+    NOT_TAKEN for one without an event, or which is being timed.
     """
-    if _within.has_reported:
-        _within.has_reported = False
-        return
-    stop_ns, number = clock(), -1
-    first = result[0] if result.__class__ is tuple else result
-    if first.__class__ is Tensor or isinstance(first, Tensor):
-        edge = first._edge
-        if edge is not None and not edge.is_accumulate:
-            number = (edge.node if edge.__class__ is Edge else edge).seq
-    time_ranges.add_op(event, start_ns, number, stop_ns)
+    outer, event = of_thread.resuming, op.event_name
+    if outer is not None and outer[0] is op:
+        of_thread.resuming = None
+        return NOT_TAKEN
+    if event is None:
+        return NOT_TAKEN
+    start_ns = clock()
+    of_thread.resuming = op, ()
+    try:
+        return op.call(*args, **kwargs)
+    finally:
+        of_thread.resuming = outer
+        time_ranges.add_op(event, start_ns, -1)
 
 
 def should_time(op: Any) -> bool:

@@ -108,13 +108,42 @@ class Attribute(NamedTuple):
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the function, class or module unchanged."""
+    """Return the function, class or module unchanged.
+
+    Args:
+        obj: The function, class or module.
+        *args: Ignored.
+        **kwargs: Ignored.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     double = torch.jit.script(lambda x: 2 * x)
+        >>> double(torch.ones(1))
+        tensor([2.])
+    """
     runs_as_it_is("jit.script")
     return _as_scripted(obj)
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Return the function or module unchanged: it follows its own `if`s also for other inputs."""
+    """Return the function or module unchanged: it follows its own `if`s also for other inputs.
+
+    Args:
+        func: The function or module.
+        example_inputs: Ignored.
+        *args: Ignored.
+        **kwargs: Ignored.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     double = torch.jit.trace(lambda x: 2 * x, torch.ones(1))
+        >>> double(torch.ones(1))
+        tensor([2.])
+    """
     runs_as_it_is("jit.trace")
     return _as_scripted(func)
 
@@ -152,7 +181,15 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 
 
 def unused(fn: Any) -> Any:
-    """Return the method unchanged."""
+    """Return the method unchanged.
+
+    Args:
+        fn: The method.
+
+    Example:
+        >>> torch.jit.unused(len)([1, 2])
+        2
+    """
     return fn
 
 

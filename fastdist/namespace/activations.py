@@ -40,12 +40,21 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
         found[f"{op.name}_"] = _written(op, f"{op.name}_", head, "True", names)
     flag = inspect.Parameter("inplace", _EITHER, default=False, annotation="bool")
     for function in found.values():
-        function.__doc__ = inspect.getdoc(call)
+        function.__doc__ = _with_flag(inspect.getdoc(call) or "", function is made)
         taken = [op.parameters[op.tensors[0]], *numbers, *([flag] if function is made else [])]
         function.__signature__ = inspect.Signature(taken, return_annotation="Tensor")
         function.__annotations__ = {one.name: one.annotation for one in taken}
         function.__annotations__["return"] = "Tensor"
     return found
+
+
+def _with_flag(doc: str, has_flag: bool) -> str:
+    """Return a docstring of an op with a line on `inplace` behind its arguments."""
+    head, mark, tail = doc.partition("Args:\n")
+    if not (has_flag and mark):
+        return doc
+    listed, gap, rest = tail.partition("\n\n")
+    return f"{head}{mark}{listed}\n    inplace: Whether to overwrite the input.{gap}{rest}"
 
 
 def _written(op: Op, name: str, head: str, inplace: str, names: dict[str, Any]) -> Any:

@@ -58,6 +58,19 @@ def backward(
     Thread  runs here; other threads' passes through the same leaves may overlap
     Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
             given
+
+    Args:
+        gradient: The gradient of what is sought by this tensor, of its shape; may be left out for a
+            single number, where it is 1.
+        retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
+        create_graph: Whether the pass is recorded, for second derivatives.
+        inputs: The leaves whose `.grad` is added to; all if None.
+
+    Example:
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
     """
     wanted = None if inputs is None else given_inputs(inputs, "backward")
     engine_backward((self,), (gradient,), retain_graph, create_graph, wanted)
@@ -68,6 +81,15 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 
     Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
             one on another device, unless force; TypeError for bfloat16
+
+    Args:
+        force: Whether to detach, copy to the CPU, and resolve conjugates and negations first.
+
+    Example:
+        >>> x = torch.zeros(2)
+        >>> x.numpy()[0] = 5
+        >>> x
+        tensor([5., 0.])
     """
     if self._edge is not None and tls.grad and not force:
         raise RuntimeError(
@@ -96,7 +118,17 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 @overridable_by_modes
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """Return this tensor where condition holds, other elsewhere."""
+    """Return this tensor where condition holds, other elsewhere.
+
+    Args:
+        condition: A tensor of bool that broadcasts with this one.
+        other: A number or a tensor.
+
+    Example:
+        >>> x = torch.tensor([-1.0, 2.0])
+        >>> x.where(x > 0, 0.0)
+        tensor([0., 2.])
+    """
     return OPS["where"].public(condition, self, other)  # type: ignore[no-any-return]
 
 
@@ -104,7 +136,18 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return zeros of size, in this tensor's dtype and on its device unless told otherwise."""
+    """Return zeros of size, in this tensor's dtype and on its device unless told otherwise.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype; this tensor's if None.
+        device: Where the result lives; where this tensor lives if None.
+        **more: Further arguments of `zeros`.
+
+    Example:
+        >>> torch.ones(1, dtype=torch.float64).new_zeros(2)
+        tensor([0., 0.], dtype=fastdist.float64)
+    """
     _require_size("new_zeros", size, more)
     if self._layout.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
@@ -116,7 +159,18 @@ def new_zeros(
 def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return ones of size, in this tensor's dtype and on its device unless told otherwise."""
+    """Return ones of size, in this tensor's dtype and on its device unless told otherwise.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype; this tensor's if None.
+        device: Where the result lives; where this tensor lives if None.
+        **more: Further arguments of `ones`.
+
+    Example:
+        >>> torch.ones(1, dtype=torch.int64).new_ones(2)
+        tensor([1, 1])
+    """
     _require_size("new_ones", size, more)
     _require_dense("new_ones", self)
     made = creation.ones(*size, **_like(self, dtype, device), **more)
@@ -127,7 +181,18 @@ def new_ones(
 def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return memory of size, in this tensor's dtype and on its device unless told otherwise."""
+    """Return uninitialized memory of size, in this tensor's dtype and on its device unless given.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype; this tensor's if None.
+        device: Where the result lives; where this tensor lives if None.
+        **more: Further arguments of `empty`.
+
+    Example:
+        >>> torch.ones(1, dtype=torch.int8).new_empty(2, 3).dtype
+        fastdist.int8
+    """
     _require_size("new_empty", size, more)
     if self._layout.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
@@ -151,7 +216,19 @@ def new_empty_strided(
 def new_full(
     self: Tensor, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise."""
+    """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise.
+
+    Args:
+        size: The lengths of the axes, as a tuple.
+        fill_value: The number.
+        dtype: The dtype; this tensor's if None.
+        device: Where the result lives; where this tensor lives if None.
+        **more: Further arguments of `full`.
+
+    Example:
+        >>> torch.ones(1).new_full((2,), 7)
+        tensor([7., 7.])
+    """
     _require_dense("new_full", self)
     made = creation.full(size, fill_value, **_like(self, dtype, device), **more)
     return batch_like(self, made) if isinstance(self, Batched) else made
@@ -289,6 +366,16 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return the view of all windows of size elements along dimension, step apart, as a last
     axis.
+
+    Args:
+        dimension: The axis.
+        size: The length of a window.
+        step: The distance between two windows.
+
+    Example:
+        >>> torch.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
     """
     return OPS["windows"].public(self, dimension, size, step)  # type: ignore[no-any-return]
 

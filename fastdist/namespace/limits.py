@@ -19,6 +19,13 @@ class finfo:
     `eps` is the step from 1 to the next number, `tiny` (also `smallest_normal`) the smallest
     positive number of full precision, `resolution` what decimals hold.
     Raises  TypeError for any other
+
+    Args:
+        type: The dtype; the default dtype if None.
+
+    Example:
+        >>> torch.finfo(torch.float32).max
+        3.4028234663852886e+38
     """
 
     def __init__(self, type: DType | None = None) -> None:

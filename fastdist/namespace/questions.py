@@ -71,6 +71,14 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     its device, as the old constructors do; or another handle to the Tensor given.
 
     Raises  TypeError for a Tensor of another dtype or device
+
+    Args:
+        *args: Sizes, or data to copy.
+        device: Where the result lives; where this tensor lives if None.
+
+    Example:
+        >>> torch.ones(1).new([1, 2])
+        tensor([1., 2.])
     """
     if self._layout.is_sparse:
         raise refusal("new", self)

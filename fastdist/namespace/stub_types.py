@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -129,12 +130,35 @@ _HIDDEN = re.compile(r"(?<![\w.])(bool|int|float|complex)\b(?!:)")
 
 
 def declarations(
-    name: str, function: Any, inplace: str | None = None, *, first: str | None = None
+    name: str,
+    function: Any,
+    inplace: str | None = None,
+    *,
+    first: str | None = None,
+    doc: str | None = None,
 ) -> Iterator[str]:
-    """Yield the `def` of a function, one for each form of call; first replaces its first parameter:
-    "self" makes it a method. For an in-place twin with another result, function is the one that
-    does the same out of place.
+    """Yield the `def` of a function, one for each form of call, with its docstring, which editors
+    show; first replaces its first parameter: "self" makes it a method. For an in-place twin with
+    another result, function is the one that does the same out of place.
     """
+    for text in _declarations(name, function, inplace, first):
+        yield documented(text, doc)
+
+
+def documented(text: str, doc: str | None) -> str:
+    """Return the `def` of a stub with a docstring."""
+    if not doc:
+        return text
+    quote = 'r"""' if "\\" in doc else '"""'
+    lines = [line and f"    {line}" for line in inspect.cleandoc(doc).splitlines()]
+    head = text.removesuffix(" ...\n")
+    end = '\n    """\n' if len(lines) > 1 else '"""\n'
+    return f"{head}\n    {quote}" + "\n".join(lines).lstrip() + end
+
+
+def _declarations(
+    name: str, function: Any, inplace: str | None, first: str | None
+) -> Iterator[str]:
     if inplace is not None:
         taken = [p for p in inspect.signature(function).parameters.values() if p.name != "out"]
         bare = ALIASES.get(name[:-1], name[:-1])
@@ -211,8 +235,18 @@ def rendered(
         text = _taken(name, parameter, annotation, op, result)
         mark = _MARKS.get(parameter.kind, "")
         default = "" if mark or parameter.default is parameter.empty else " = ..."
+        if default and (parameter.default is not None or "None" in text or text == "Any"):
+            default = _default(parameter.default)
         parts.append(f"{mark}{parameter.name}: {text}{default}")
     return parts
+
+
+def _default(value: Any) -> str:
+    """Return a default as a stub has it: numbers, texts and None are shown, all else is `...`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return " = ..."
+    shown = value is None or type(value) in (bool, int, float, str)
+    return f" = {value!r}" if shown else " = ..."
 
 
 def _taken(

@@ -120,7 +120,7 @@ def _tensor_methods() -> str:
 
 def _indented(lines: Iterator[str]) -> Iterator[str]:
     for text in lines:
-        yield "".join(f"    {line}\n" for line in text.splitlines())
+        yield "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
 
 
 def _members() -> Iterator[str]:
@@ -142,7 +142,7 @@ def _members() -> Iterator[str]:
         elif name in UNARY_OPERATORS.values():
             yield f"def {name}(self) -> Tensor: ...\n"
         elif callable(value):
-            yield from declarations(name, *_signed(name, value), first="self")
+            yield from declarations(name, *_signed(name, value), first="self", doc=value.__doc__)
 
 
 def _signed(name: str, function: Any) -> tuple[Any, str | None]:
@@ -256,7 +256,7 @@ def _functions_stub(what: str, up: str, names: dict[str, Any]) -> str:
 def _functions(names: dict[str, Any]) -> Iterator[str]:
     for name in sorted(names):
         function, result = _signed(name, names[name])
-        yield from declarations(name, function, result)
+        yield from declarations(name, function, result, doc=names[name].__doc__)
 
 
 if __name__ == "__main__":

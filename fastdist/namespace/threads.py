@@ -15,6 +15,12 @@ def set_num_threads(int: int) -> None:
     """Let compiled kernels and matrix products use up to so many threads, in the whole process.
 
     Raises  RuntimeError for a number below 1, TypeError for no integer
+
+    Args:
+        int: How many threads.
+
+    Example:
+        >>> torch.set_num_threads(torch.get_num_threads())
     """
     if isinstance(int, bool) or not hasattr(int, "__index__"):
         raise TypeError(

@@ -37,6 +37,20 @@ def vmap(
     Raises  ValueError for dims that do not fit, RuntimeError for draws with randomness="error", and
             for control flow that asks the numbers of one example
     Note    an op without a batching rule runs once for each example, with a warning that names it
+
+    Args:
+        func: The function; it gets one slice of each argument.
+        in_dims: The axis of each argument to slice; None for an argument that all calls share.
+        out_dims: Where the new axis stands in each result.
+        randomness: "error", "same" or "different" random numbers in the calls.
+        chunk_size: How many slices to compute at once; all if None.
+
+    Returns:
+        A function of the whole arguments.
+
+    Example:
+        >>> torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
+        tensor([2., 2., 2.])
     """
     _require_usable(randomness, chunk_size)
     is_plain = chunk_size is None and _is_zero(in_dims) and _is_zero(out_dims)

@@ -29,7 +29,15 @@ class _InPlace(Module):
 
 
 class ReLU(_InPlace):
-    """max(x, 0)."""
+    """Replaces negative elements by 0.
+
+    Args:
+        inplace: Whether to overwrite the input.
+
+    Example:
+        >>> nn.ReLU()(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return input, but 0 where it is negative."""
@@ -145,7 +153,12 @@ class Hardswish(_InPlace):
 
 
 class Tanh(Module):
-    """tanh(x)."""
+    """Computes the hyperbolic tangent of each element.
+
+    Example:
+        >>> nn.Tanh()(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return tanh(input)."""
@@ -153,7 +166,12 @@ class Tanh(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """Computes 1 / (1 + exp(-x)) of each element.
+
+    Example:
+        >>> nn.Sigmoid()(torch.tensor([0.0]))
+        tensor([0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return sigmoid(input)."""
@@ -185,7 +203,15 @@ class Tanhshrink(Module):
 
 
 class SiLU(_InPlace):
-    """x * sigmoid(x)."""
+    """Computes x * sigmoid(x) of each element.
+
+    Args:
+        inplace: Whether to overwrite the input.
+
+    Example:
+        >>> nn.SiLU()(torch.tensor([1.0]))
+        tensor([0.7311])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return silu(input)."""
@@ -239,7 +265,16 @@ class CELU(_InPlace):
 
 
 class LeakyReLU(_InPlace):
-    """x where it is positive, negative_slope * x elsewhere."""
+    """Computes x where it is positive, negative_slope * x elsewhere.
+
+    Args:
+        negative_slope: The slope below 0.
+        inplace: Whether to overwrite the input.
+
+    Example:
+        >>> nn.LeakyReLU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.0100,  2.0000])
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -285,8 +320,14 @@ class PReLU(Module):
 
 
 class GELU(Module):
-    """x times the probability that a normal number lies below it; approximate="tanh" is
-    cheaper.
+    """Multiplies x by the probability that a normal number lies below it.
+
+    Args:
+        approximate: "none", or "tanh" for a cheaper formula.
+
+    Example:
+        >>> nn.GELU()(torch.tensor([-1.0, 1.0]))
+        tensor([-0.1587,  0.8413])
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -374,7 +415,15 @@ class _AlongDim(Module):
 
 
 class Softmax(_AlongDim):
-    """exp(x) / sum(exp(x)) along dim."""
+    """Computes exp(x) divided by its sum along dim.
+
+    Args:
+        dim: The axis along which the result adds up to 1.
+
+    Example:
+        >>> nn.Softmax(dim=0)(torch.tensor([1.0, 1.0]))
+        tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return softmax(input)."""

@@ -32,7 +32,15 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The averages of output_size even parts of the last two axes; None keeps an axis."""
+    """Averages the last two axes over output_size windows of about one size.
+
+    Args:
+        output_size: The height and width of the result, or one number for both; None keeps an axis.
+
+    Example:
+        >>> nn.AdaptiveAvgPool2d(1)(torch.zeros(1, 3, 4, 4)).shape
+        fastdist.Size([1, 3, 1, 1])
+    """
 
     _function = "adaptive_avg_pool2d"
 

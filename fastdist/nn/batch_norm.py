@@ -128,21 +128,55 @@ class _BatchNorm(_Norm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Brings each channel of a batch to mean 0 and variance 1, then scales and shifts it.
+    """Normalizes each channel of a batch to mean 0 and variance 1, then scales and shifts it.
 
     Shape   (N, C) or (N, C, L) -> the same
     Note    running_mean and running_var move by momentum towards each batch's (None: they are the
             means over all batches), and stand in for it in evaluation mode
     Source  Ioffe and Szegedy 2015, "Batch Normalization"
+
+    Args:
+        num_features: The number of channels.
+        eps: Added to the variance, against division by 0.
+        momentum: The share of a batch in the running mean and variance; None for the mean over all
+            batches.
+        affine: Whether to learn a scale and a shift for each channel.
+        track_running_stats: Whether to keep a running mean and variance, which are used in eval
+            mode.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of the parameters; the default dtype if None.
+        bias: Whether to learn the shift.
+
+    Example:
+        >>> nn.BatchNorm1d(3)(torch.randn(8, 3)).shape
+        fastdist.Size([8, 3])
     """
 
     _ndims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """BatchNorm1d for images.
+    """Normalizes each channel of a batch of images to mean 0 and variance 1, then scales and shifts
+    it.
 
     Shape   (N, C, H, W) -> the same
+
+    Args:
+        num_features: The number of channels.
+        eps: Added to the variance, against division by 0.
+        momentum: The share of a batch in the running mean and variance; None for the mean over all
+            batches.
+        affine: Whether to learn a scale and a shift for each channel.
+        track_running_stats: Whether to keep a running mean and variance, which are used in eval
+            mode.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of the parameters; the default dtype if None.
+        bias: Whether to learn the shift.
+
+    Example:
+        >>> layer = nn.BatchNorm2d(3)
+        >>> layer(torch.randn(2, 3, 4, 4)).mean().abs() < 1e-6
+        tensor(True)
     """
 
     _ndims = (4,)

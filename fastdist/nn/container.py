@@ -75,6 +75,16 @@ class Sequential(_Numbered):
     """Calls its modules one after the other, each on what the one before returned.
 
     Made of modules, or of one OrderedDict of name -> module
+
+    Args:
+        *modules: The modules in order, or one OrderedDict of name -> module.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> model(torch.randn(3, 4)).shape
+        fastdist.Size([3, 2])
+        >>> model[1]
+        ReLU()
     """
 
     def __init__(self, *modules: Any) -> None:
@@ -112,7 +122,16 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules whose parameters are found; it has no forward."""
+    """A list of modules whose parameters are found; it has no forward.
+
+    Args:
+        modules: The modules in order; none if None.
+
+    Example:
+        >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+        >>> len(layers), sum(p.numel() for p in layers.parameters())
+        (3, 18)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -154,7 +173,16 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules whose parameters are found, in order of insertion; it has no forward."""
+    """A dict of modules whose parameters are found, in order of insertion; it has no forward.
+
+    Args:
+        modules: Names and modules; none if None.
+
+    Example:
+        >>> parts = nn.ModuleDict({"encoder": nn.Linear(4, 2), "decoder": nn.Linear(2, 4)})
+        >>> list(parts), parts["encoder"].out_features
+        (['encoder', 'decoder'], 2)
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()

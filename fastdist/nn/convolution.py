@@ -199,6 +199,23 @@ class Conv1d(_OfAxes):
 
     Shape   (n, in_channels, length) -> (n, out_channels, places), or both without n; weight is
             (out_channels, in_channels / groups, kernel)
+
+    Args:
+        in_channels: The channels of the input.
+        out_channels: The channels of the result.
+        kernel_size: The length of the weight.
+        stride: The distance between two places of the weight.
+        padding: How many zeros go before and behind the signal, "same" or "valid".
+        dilation: The distance between two elements of the weight.
+        groups: Into how many groups the channels are divided.
+        bias: Whether to add a number to each channel.
+        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of weight and bias; the default dtype if None.
+
+    Example:
+        >>> nn.Conv1d(3, 8, kernel_size=3)(torch.zeros(1, 3, 10)).shape
+        fastdist.Size([1, 8, 8])
     """
 
     _axes = 1
@@ -209,6 +226,24 @@ class Conv2d(_OfAxes):
 
     Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
             (out_channels, in_channels / groups, *kernel)
+
+    Args:
+        in_channels: The channels of the input.
+        out_channels: The channels of the result.
+        kernel_size: The height and width of the weight, or one number for both.
+        stride: The distance between two places of the weight.
+        padding: How many zeros go around the image, "same" or "valid".
+        dilation: The distance between two elements of the weight.
+        groups: Into how many groups the channels are divided; each sees its own alone.
+        bias: Whether to add a number to each channel.
+        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of weight and bias; the default dtype if None.
+
+    Example:
+        >>> layer = nn.Conv2d(3, 8, kernel_size=3, padding=1)
+        >>> layer(torch.zeros(1, 3, 6, 6)).shape
+        fastdist.Size([1, 8, 6, 6])
     """
 
     _axes = 2
@@ -219,6 +254,23 @@ class Conv3d(_OfAxes):
 
     Shape   (n, in_channels, *volume) -> (n, out_channels, *places), or both without n; weight is
             (out_channels, in_channels / groups, *kernel)
+
+    Args:
+        in_channels: The channels of the input.
+        out_channels: The channels of the result.
+        kernel_size: The depth, height and width of the weight, or one number for all.
+        stride: The distance between two places of the weight.
+        padding: How many zeros go around the volume, "same" or "valid".
+        dilation: The distance between two elements of the weight.
+        groups: Into how many groups the channels are divided.
+        bias: Whether to add a number to each channel.
+        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of weight and bias; the default dtype if None.
+
+    Example:
+        >>> nn.Conv3d(1, 2, kernel_size=3)(torch.zeros(1, 1, 4, 4, 4)).shape
+        fastdist.Size([1, 2, 2, 2, 2])
     """
 
     _axes = 3
@@ -316,6 +368,24 @@ class ConvTranspose2d(_ConvTransposeNd):
 
     Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
             (in_channels, out_channels / groups, *kernel)
+
+    Args:
+        in_channels: The channels of the input.
+        out_channels: The channels of the result.
+        kernel_size: The height and width of the weight, or one number for both.
+        stride: The distance in the result between two neighbours of the input.
+        padding: By how much the result is cut at each side.
+        output_padding: By how much the result is longer at one side.
+        groups: Into how many groups the channels are divided.
+        bias: Whether to add a number to each channel.
+        dilation: The distance between two elements of the weight.
+        padding_mode: "zeros", the only one.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of weight and bias; the default dtype if None.
+
+    Example:
+        >>> nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)(torch.zeros(1, 8, 3, 3)).shape
+        fastdist.Size([1, 3, 6, 6])
     """
 
     _axes = 2

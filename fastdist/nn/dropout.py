@@ -26,9 +26,19 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """While training, zeroes each element with probability p and scales the others by 1/(1-p).
+    """Sets each element to 0 with probability p while training, and scales the others by 1 / (1 -
+    p).
 
     Raises  ValueError if p is not a probability
+
+    Args:
+        p: The probability.
+        inplace: Whether to overwrite the input.
+
+    Example:
+        >>> layer = nn.Dropout(0.5).eval()
+        >>> layer(torch.ones(2))
+        tensor([1., 1.])
     """
 
     def forward(self, input: Tensor) -> Tensor:

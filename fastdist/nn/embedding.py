@@ -81,11 +81,27 @@ def _require_matrix(embeddings: Tensor) -> None:
 
 
 class Embedding(_Table):
-    """Returns the rows of its weight that integers name.
+    """Looks up rows of its weight by integers.
 
     Shape   (...) -> (..., embedding_dim); weight is (num_embeddings, embedding_dim)
     Note    the row at padding_idx begins as zeros and gets no gradient; rows longer than max_norm
             are shortened when they are looked up
+
+    Args:
+        num_embeddings: The number of rows.
+        embedding_dim: The length of a row.
+        padding_idx: A row that gets no gradient; none if None.
+        max_norm: The length to which longer rows are shortened; none if None.
+        norm_type: The order of the norm for max_norm.
+        scale_grad_by_freq: Whether gradients are divided by how often a row occurs.
+        sparse: Whether the gradient of the weight is sparse.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of the weight; the default dtype if None.
+
+    Example:
+        >>> layer = nn.Embedding(10, 4)
+        >>> layer(torch.tensor([[1, 2, 3]])).shape
+        fastdist.Size([1, 3, 4])
     """
 
     def __init__(

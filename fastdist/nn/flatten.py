@@ -10,7 +10,16 @@ from .module import Module
 
 
 class Flatten(Module):
-    """Makes one axis of those from start_dim to end_dim."""
+    """Joins the axes from start_dim to end_dim into one.
+
+    Args:
+        start_dim: The first axis to join.
+        end_dim: The last axis to join.
+
+    Example:
+        >>> nn.Flatten()(torch.zeros(2, 3, 4)).shape
+        fastdist.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()

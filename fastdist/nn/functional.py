@@ -61,7 +61,17 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Return exp(input) divided by its sum along dim."""
+    """Return exp(input) divided by its sum along dim, without overflow.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the result adds up to 1; chosen with a warning if None.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> F.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([0.0900, 0.2447, 0.6652])
+    """
     if (_modes.tracers and _mode_is_open()) or input.__class__ not in _PLAIN:
         found = _offer(softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
         if found is not _NOT_TAKEN:
@@ -72,7 +82,18 @@ def softmax(
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Return log(softmax(input)) along dim, without overflow."""
+    """Return log(softmax(input)) along dim, without overflow.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the exponentials of the result add up to 1; chosen with a warning
+            if None.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> F.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
+        tensor([-1.3133, -0.3133])
+    """
     if (_modes.tracers and _mode_is_open()) or input.__class__ not in _PLAIN:
         found = _offer(log_softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
         if found is not _NOT_TAKEN:

@@ -77,7 +77,18 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with numbers drawn evenly from [a, b)."""
+    """Fill a tensor with uniform numbers from [a, b).
+
+    Args:
+        tensor: The tensor to fill.
+        a: The lower bound.
+        b: The upper bound.
+        generator: The generator to draw from; the default one if None.
+
+    Example:
+        >>> nn.init.uniform_(torch.empty(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
     if not _now.is_skipped:
         with no_grad():
             tensor.uniform_(a, b, generator=generator)
@@ -87,7 +98,18 @@ def uniform_(
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with normal numbers."""
+    """Fill a tensor with normal numbers.
+
+    Args:
+        tensor: The tensor to fill.
+        mean: Their mean.
+        std: Their standard deviation.
+        generator: The generator to draw from; the default one if None.
+
+    Example:
+        >>> nn.init.normal_(torch.empty(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
     require_std(std)
     if not _now.is_skipped:
         with no_grad():
@@ -103,9 +125,21 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with the normal numbers that lie in [a, b], however far from mean that is.
+    """Fill a tensor with normal numbers limited to [a, b], however far from mean that is.
 
     Raises  ValueError if no number can lie there, or if mean or std is not finite
+
+    Args:
+        tensor: The tensor to fill.
+        mean: Their mean before limiting.
+        std: Their standard deviation before limiting.
+        a: The lower bound.
+        b: The upper bound.
+        generator: The generator to draw from; the default one if None.
+
+    Example:
+        >>> nn.init.trunc_normal_(torch.empty(100)).abs().max() <= 2
+        tensor(True)
     """
     if not a <= b or not 0.0 < std < math.inf or not math.isfinite(mean):
         raise ValueError(
@@ -115,7 +149,16 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one number."""
+    """Fill a tensor with one number.
+
+    Args:
+        tensor: The tensor to fill.
+        val: The number.
+
+    Example:
+        >>> nn.init.constant_(torch.empty(2), 3.0)
+        tensor([3., 3.])
+    """
     if _now.is_skipped:
         return tensor
     with no_grad():
@@ -123,12 +166,28 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Args:
+        tensor: The tensor to fill.
+
+    Example:
+        >>> nn.init.ones_(torch.empty(2))
+        tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Args:
+        tensor: The tensor to fill.
+
+    Example:
+        >>> nn.init.zeros_(torch.ones(2))
+        tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
@@ -184,10 +243,20 @@ def sparse_(
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fill evenly from +-gain * sqrt(6 / (fan_in + fan_out)).
+    """Fill a tensor with uniform numbers between -a and a, for a = gain * sqrt(6 / (fan_in +
+    fan_out)).
 
     Source  Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
             neural networks"
+
+    Args:
+        tensor: The tensor to fill, of two axes at least.
+        gain: A factor, such as `calculate_gain` returns.
+        generator: The generator to draw from; the default one if None.
+
+    Example:
+        >>> nn.init.xavier_uniform_(torch.empty(3, 2)).abs().max() < 1.2
+        tensor(True)
     """
     bound = math.sqrt(3.0) * _xavier_deviation(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
@@ -205,9 +274,20 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill evenly from +-gain * sqrt(3 / fan); a is leaky_relu's negative slope.
+    """Fill a tensor with uniform numbers between -b and b, for b = gain * sqrt(3 / fan).
 
     Source  He et al. 2015, "Delving deep into rectifiers"
+
+    Args:
+        tensor: The tensor to fill, of two axes at least.
+        a: The negative slope of leaky_relu, for the gain.
+        mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
+        nonlinearity: The function that follows; it gives the gain.
+        generator: The generator to draw from; the default one if None.
+
+    Example:
+        >>> nn.init.kaiming_uniform_(torch.empty(3, 2)).shape
+        fastdist.Size([3, 2])
     """
     if _has_none(tensor):
         return tensor
@@ -222,7 +302,19 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers of deviation gain / sqrt(fan); a is leaky_relu's negative slope."""
+    """Fill a tensor with normal numbers of standard deviation gain / sqrt(fan).
+
+    Args:
+        tensor: The tensor to fill, of two axes at least.
+        a: The negative slope of leaky_relu, for the gain.
+        mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
+        nonlinearity: The function that follows; it gives the gain.
+        generator: The generator to draw from; the default one if None.
+
+    Example:
+        >>> nn.init.kaiming_normal_(torch.empty(3, 2)).shape
+        fastdist.Size([3, 2])
+    """
     if _has_none(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)

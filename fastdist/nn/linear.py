@@ -14,7 +14,12 @@ from .module import Module
 
 
 class Identity(Module):
-    """Returns its input; takes, and ignores, any arguments."""
+    """Returns its input; takes, and ignores, any arguments.
+
+    Example:
+        >>> nn.Identity()(torch.ones(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -25,10 +30,24 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """y = x W^T + b.
+    """Computes y = x W^T + b.
 
     Shape   (..., in_features) -> (..., out_features); weight is (out_features, in_features)
     Note    weight and bias begin evenly within 1/sqrt(in_features)
+
+    Args:
+        in_features: The length of the last axis of the input.
+        out_features: The length of the last axis of the result.
+        bias: Whether to add b.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of weight and bias; the default dtype if None.
+
+    Example:
+        >>> layer = nn.Linear(3, 2)
+        >>> layer(torch.ones(4, 3)).shape
+        fastdist.Size([4, 2])
+        >>> layer.weight.shape, layer.bias.shape
+        (fastdist.Size([2, 3]), fastdist.Size([2]))
     """
 
     weight: Parameter

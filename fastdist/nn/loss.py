@@ -84,7 +84,21 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """The mean of -log(softmax(input))[target]; target holds classes or probabilities."""
+    """The mean of -log(softmax(input))[target]; target holds classes or probabilities.
+
+    Args:
+        weight: A weight for each class.
+        size_average: Deprecated; see reduction.
+        ignore_index: The class whose targets do not count.
+        reduce: Deprecated; see reduction.
+        reduction: "mean", "sum", or "none" for one loss per element.
+        label_smoothing: The share of the target that is spread over all classes, from 0 to 1.
+
+    Example:
+        >>> loss = nn.CrossEntropyLoss()
+        >>> loss(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
+        tensor(0.1269)
+    """
 
     def __init__(
         self,

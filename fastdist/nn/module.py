@@ -43,6 +43,23 @@ class Module(StateDict):
     `__init__`, after super().__init__(), and define forward; calling the module runs it.
 
     Thread  any number may call a module at once; change it (parameters, mode, hooks) from one
+
+    A subclass calls `super().__init__()` first. `state_dict` and `load_state_dict` save and restore
+    its parameters and buffers by name, `to` moves them, `train` and `eval` switch its mode.
+
+    Example:
+        >>> class Scale(nn.Module):
+        ...     def __init__(self, factor):
+        ...         super().__init__()
+        ...         self.factor = nn.Parameter(torch.tensor(factor))
+        ...     def forward(self, x):
+        ...         return self.factor * x
+        >>> scale = Scale(3.0)
+        >>> scale(torch.ones(2)).sum().backward()
+        >>> scale.factor.grad
+        tensor(2.)
+        >>> list(scale.state_dict())
+        ['factor']
     """
 
     _forward_hooks: Hooks
@@ -203,6 +220,18 @@ class Module(StateDict):
 
         Raises  TypeError for a dtype that is not floating, RuntimeError for such a tensor of other
                 axes than the format orders
+
+        Args:
+            *args: A device, a dtype, a device and a dtype, or a tensor.
+            **kwargs: The same by name, and non_blocking.
+
+        Returns:
+            The module itself.
+
+        Example:
+            >>> layer = nn.Linear(2, 2).to(torch.float64)
+            >>> layer.weight.dtype
+            fastdist.float64
         """
         memory_format: MemoryFormat = kwargs.pop("memory_format", None) or preserve_format
         device, dtype, late = parse_to(*args, **kwargs)

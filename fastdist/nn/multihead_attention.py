@@ -24,6 +24,26 @@ class MultiheadAttention(Module):
     Shape   (n, batch, embed_dim), (m, batch, kdim), (m, batch, vdim) -> (n, batch, embed_dim) and
             weights (batch, n, m); (batch, n, ...) with batch_first; or all without batch
     Source  Vaswani et al. 2017, "Attention Is All You Need"
+
+    Args:
+        embed_dim: The length of queries and of the result.
+        num_heads: The number of heads; it divides embed_dim.
+        dropout: The probability with which an attention weight is dropped while training.
+        bias: Whether projections add a bias.
+        add_bias_kv: Whether to learn one more key and value.
+        add_zero_attn: Whether to add a key and a value of zeros.
+        kdim: The length of keys; embed_dim if None.
+        vdim: The length of values; embed_dim if None.
+        batch_first: Whether the batch is the first axis instead of the second.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of the parameters; the default dtype if None.
+
+    Example:
+        >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)
+        >>> x = torch.zeros(1, 5, 8)
+        >>> output, weights = layer(x, x, x)
+        >>> output.shape, weights.shape
+        (fastdist.Size([1, 5, 8]), fastdist.Size([1, 5, 5]))
     """
 
     bias_k: Parameter | None

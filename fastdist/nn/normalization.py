@@ -17,10 +17,22 @@ from .module import Module
 
 
 class LayerNorm(Module):
-    """Brings the last axes to mean 0 and deviation 1, then scales and shifts them.
+    """Normalizes the last axes to mean 0 and variance 1, then scales and shifts them.
 
     Shape   (..., *normalized_shape) -> the same
     Source  Ba et al. 2016, "Layer Normalization"
+
+    Args:
+        normalized_shape: The lengths of the axes to normalize, the last ones of the input.
+        eps: Added to the variance, against division by 0.
+        elementwise_affine: Whether to learn a scale and a shift for each element.
+        bias: Whether to learn the shift.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of the parameters; the default dtype if None.
+
+    Example:
+        >>> nn.LayerNorm(3)(torch.tensor([[1.0, 2.0, 3.0]])).detach()
+        tensor([[-1.2247,  0.0000,  1.2247]])
     """
 
     weight: Parameter | None

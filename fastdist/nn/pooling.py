@@ -63,7 +63,20 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The largest of each window over the last two axes."""
+    """Takes the largest element of each window over the last two axes.
+
+    Args:
+        kernel_size: The height and width of a window, or one number for both.
+        stride: The distance between two windows; kernel_size if None.
+        padding: How many elements of -inf go around the image.
+        dilation: The distance between two elements of a window.
+        return_indices: Whether to return the indices of the elements as well.
+        ceil_mode: Whether windows that begin inside of the image but end outside count.
+
+    Example:
+        >>> nn.MaxPool2d(2)(torch.zeros(1, 1, 4, 4)).shape
+        fastdist.Size([1, 1, 2, 2])
+    """
 
     _function = "max_pool2d"
 

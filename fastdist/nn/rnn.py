@@ -358,6 +358,24 @@ class LSTM(RNNBase):
 
     Shape   as of RNN, hidden_size being proj_size in outputs and h if there is one; hx is (h, c)
     Source  Hochreiter and Schmidhuber 1997; Sak et al. 2014 for projections
+
+    Args:
+        input_size: The length of an input.
+        hidden_size: The length of the state.
+        num_layers: How many layers follow one another.
+        bias: Whether layers add biases.
+        batch_first: Whether the batch is the first axis instead of the second.
+        dropout: The probability with which outputs between layers are dropped while training.
+        bidirectional: Whether a second network reads the sequence backward.
+        proj_size: The length of the projected output; none if 0.
+        device: Where the result lives; the default device if None.
+        dtype: The dtype of the parameters; the default dtype if None.
+
+    Example:
+        >>> layer = nn.LSTM(3, 4, batch_first=True)
+        >>> output, (h, c) = layer(torch.zeros(2, 5, 3))
+        >>> output.shape, h.shape
+        (fastdist.Size([2, 5, 4]), fastdist.Size([1, 2, 4]))
     """
 
     def __init__(

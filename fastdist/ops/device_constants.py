@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -30,7 +31,7 @@ def on_device(device: Device, make: Callable[..., tuple[Array, ...]], *given: An
     may write into them.
     """
     if device is CPU:
-        return [from_array(one) for one in make(*given)]
+        return _on_cpu(make, given)
     backend, index = backend_of(device.type), device.index
     if backend.is_capturing(index):
         raw = [backend.from_constant(one, index) for one in make(*given)]
@@ -45,3 +46,9 @@ def on_device(device: Device, make: Callable[..., tuple[Array, ...]], *given: An
                     del tables[next(iter(tables))]
                 tables[key] = raw
     return [from_array(one, device) for one in raw]
+
+
+@functools.lru_cache(maxsize=256)
+def _on_cpu(make: Callable[..., tuple[Array, ...]], given: tuple[Any, ...]) -> list[Tensor]:
+    # Kept as tensors: to make two takes 5 us, as long as to use them for few numbers (Zen 3).
+    return [from_array(one) for one in make(*given)]

@@ -38,6 +38,28 @@ class Adam(CountedOptimizer):
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"; Reddi et al. 2018,
             "On the Convergence of Adam and Beyond", for amsgrad
     Note    weight_decay adds weight_decay * p to the gradient, unless decoupled_weight_decay
+
+    Args:
+        params: Tensors, or dicts of `params` and options, one for each group.
+        lr: The step size.
+        betas: The decay of the mean of gradients, and of that of their squares.
+        eps: Added to the root, against division by 0.
+        weight_decay: This many times a parameter is added to its gradient.
+        amsgrad: Whether the largest mean of squares so far is used.
+        foreach: Ignored: there is one implementation.
+        maximize: Whether to climb instead of descend.
+        capturable: Ignored.
+        differentiable: Whether a graph is recorded through the step.
+        fused: Ignored.
+        decoupled_weight_decay: Whether weight decay acts on parameters themselves, as in AdamW.
+
+    Example:
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> optimizer = optim.Adam([weight], lr=0.1)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([0.9000, 0.9000])
     """
 
     _gained: ClassVar[dict[str, Any]] = {

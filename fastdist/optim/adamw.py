@@ -14,6 +14,27 @@ class AdamW(Adam):
 
     Raises  ValueError for options out of range
     Source  Loshchilov and Hutter 2017, "Decoupled Weight Decay Regularization"
+
+    Args:
+        params: Tensors, or dicts of `params` and options, one for each group.
+        lr: The step size.
+        betas: The decay of the mean of gradients, and of that of their squares.
+        eps: Added to the root, against division by 0.
+        weight_decay: The share by which a parameter shrinks in a step, times lr.
+        amsgrad: Whether the largest mean of squares so far is used.
+        maximize: Whether to climb instead of descend.
+        foreach: Ignored: there is one implementation.
+        capturable: Ignored.
+        differentiable: Whether a graph is recorded through the step.
+        fused: Ignored.
+
+    Example:
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> optimizer = optim.AdamW([weight], lr=0.1, weight_decay=0.0)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([0.9000, 0.9000])
     """
 
     def __init__(

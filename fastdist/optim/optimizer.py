@@ -54,6 +54,20 @@ class Optimizer(HasHooks):
     implements `step` instead, as for PyTorch, works as well.
 
     Thread  any; step_with waits for the step of another thread
+
+    Args:
+        params: Parameters, (name, parameter) pairs, or dicts of `params` and options.
+        defaults: The options of groups that do not give them.
+
+    Example:
+        >>> class Halve(optim.Optimizer):
+        ...     def update(self, group, parameter, gradient):
+        ...         parameter.mul_(group["factor"])
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> weight.grad = torch.zeros(2)
+        >>> Halve([weight], {"factor": 0.5}).step()
+        >>> weight.data
+        tensor([0.5000, 0.5000])
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:

@@ -56,6 +56,26 @@ class SGD(Optimizer):
             learning", for nesterov
     Note    weight_decay adds weight_decay * p to the gradient; maximize steps along it; foreach and
             fused change nothing: all parameters are stepped in one launch as it is
+
+    Args:
+        params: Tensors, or dicts of `params` and options, one for each group.
+        lr: The step size.
+        momentum: The decay of the running sum of gradients.
+        dampening: The share of a gradient that does not enter the sum.
+        weight_decay: This many times a parameter is added to its gradient.
+        nesterov: Whether to step by the gradient ahead of the momentum.
+        maximize: Whether to climb instead of descend.
+        foreach: Ignored: there is one implementation.
+        differentiable: Whether a graph is recorded through the step.
+        fused: Ignored.
+
+    Example:
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> optimizer = optim.SGD([weight], lr=0.1)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> weight.data
+        tensor([0.9000, 0.9000])
     """
 
     def __init__(

@@ -66,6 +66,7 @@ class _Emitted(Recording):
     follows_calls = False
     warns_of_calls = True
     hears_beginnings = True
+    adds_ops = False
 
     def __init__(self, nvtx: Any, wanted: Wanted) -> None:
         super().__init__(wanted=wanted)

@@ -101,6 +101,12 @@ class profile(KeyAverages):
     Note    ops take their general path while it records, as they do under autocast, and gradients
             are made of them: both take longer than otherwise. An op of 9 us takes 1 us more with
             shapes, 0.3 us with flops, 3 us with stacks, more where these are deep, 4 us with memory
+
+    Example:
+        >>> with torch.profiler.profile() as profile:
+        ...     y = torch.ones(2, 2) @ torch.ones(2, 2)
+        >>> any(event.key == "aten::mm" for event in profile.key_averages())
+        True
     """
 
     def __init__(

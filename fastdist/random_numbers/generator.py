@@ -62,6 +62,14 @@ class Generator:
     Thread  any; the program must order draws of two threads if their order matters
     Note    `reserve` is for devices: their kernels make the numbers of `philox` from (seed, first
             block)
+
+    Args:
+        device: Where numbers are drawn.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(1)
+        >>> torch.rand(2, generator=generator).shape
+        fastdist.Size([2])
     """
 
     # Guards _seed and _offset, of all generators: it is held for a few assignments. Nothing is
@@ -275,7 +283,21 @@ def default_generators() -> tuple[Generator, ...]:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Let the default generators of all devices begin the stream of a seed; return the CPU's."""
+    """Restart the default generators of all devices from a seed.
+
+    Args:
+        seed: An integer of at most 64 bits.
+
+    Returns:
+        The CPU's default generator.
+
+    Example:
+        >>> generator = torch.manual_seed(3)
+        >>> first = torch.rand(2)
+        >>> generator = torch.manual_seed(3)
+        >>> torch.equal(first, torch.rand(2))
+        True
+    """
     global _default_seed
     seed = int(seed)  # of a number or of digits, as PyTorch takes them here alone
     default = default_generator_of(CPU)

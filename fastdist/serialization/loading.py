@@ -64,6 +64,23 @@ def load(
             file object stands behind what was read of the older formats
     Raises  pickle.UnpicklingError for a file that needs more than weights_only allows, RuntimeError
             for one that is damaged or of another kind, EOFError for an empty one
+
+    Args:
+        f: A path, or a file object with `read` and `seek`.
+        map_location: Where tensors go: a device, its name, a dict of names, or a function of a
+            storage and a name; where they were if None.
+        pickle_module: Ignored, unless weights_only is False.
+        weights_only: Whether only data may be read; True if None.
+        mmap: Whether memory is mapped from the file instead of read.
+        **pickle_load_args: Passed to the unpickler.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save({"weight": torch.ones(2)}, file)
+        >>> _ = file.seek(0)
+        >>> torch.load(file)
+        {'weight': tensor([1., 1.])}
     """
     is_safe = weights_only if weights_only is not None else pickle_module is None
     if is_safe and pickle_module is not None:

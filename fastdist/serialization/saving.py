@@ -56,6 +56,20 @@ def save(
     Raises  RuntimeError if the folder does not exist, PermissionError, IsADirectoryError, OSError
             if the disk is full; the old file is unchanged then. Errors of pickle
     Note    a pickle_module other than pickle may write fastdist's names, which PyTorch cannot read
+
+    Args:
+        obj: A tensor, a state dict, or any object that pickles.
+        f: A path, or a file object with `write`.
+        pickle_module: Another pickle module.
+        pickle_protocol: The protocol of pickle.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save({"weight": torch.ones(2)}, file)
+        >>> _ = file.seek(0)
+        >>> torch.load(file)
+        {'weight': tensor([1., 1.])}
     """
     is_legacy, with_order = not _use_new_zipfile_serialization, not _disable_byteorder_record
     if isinstance(f, str | os.PathLike):

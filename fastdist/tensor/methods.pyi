@@ -35,20 +35,36 @@ class TensorMethods:
     def __abs__(self) -> Tensor: ...
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
-    def __array__(self, dtype: Any = ..., copy: builtins.bool | None = ...) -> NDArray: ...
-    def __array_wrap__(self, array: Any, context: Any = ..., return_scalar: builtins.bool = ...) -> Tensor: ...
-    def __contains__(self, element: Operand) -> builtins.bool: ...
-    def __copy__(self) -> Tensor: ...
+    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> NDArray:
+        """Let NumPy take this tensor as an array."""
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
+        """Let NumPy's functions of tensors return tensors."""
+    def __contains__(self, element: Operand) -> builtins.bool:
+        """Return whether some element equals element, a number or a tensor that broadcasts."""
+    def __copy__(self) -> Tensor:
+        """Return another handle to the same memory; a leaf, also for a result."""
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
-    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor: ...
+    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
+        """Return a copy with its own memory and `.grad`.
+
+        Tensors that share memory within one deepcopy share it in the copies too (on the CPU).
+        Raises  RuntimeError for a tensor that an op made
+        """
     def __delitem__(self, index: Any) -> None: ...
-    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[builtins.int, builtins.int] | None = ..., dl_device: tuple[builtins.int, builtins.int] | None = ..., copy: builtins.bool | None = ...) -> Any: ...
-    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]: ...
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[builtins.int, builtins.int] | None = None, dl_device: tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
+        """Return a capsule through which another library shares this tensor's memory.
+
+        Raises  BufferError for a tensor that requires grad, another device than its own, devices that
+                no other library knows, and for a sparse tensor
+        """
+    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
+        """Return DLPack's numbers of the kind of device, and its index."""
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
-    def __getitem__(self, index: Indices) -> Tensor: ...
+    def __getitem__(self, index: Indices) -> Tensor:
+        """Return `input[index]`: a view for integers, slices, None and `...`, a copy for tensors."""
     def __gt__(self, other: Operand) -> Tensor: ...
     def __iadd__(self, other: Operand) -> Tensor: ...
     def __iand__(self, other: Operand) -> Tensor: ...
@@ -61,7 +77,8 @@ class TensorMethods:
     def __ipow__(self, other: Operand) -> Tensor: ...
     def __irshift__(self, other: Operand) -> Tensor: ...
     def __isub__(self, other: Operand) -> Tensor: ...
-    def __iter__(self) -> Iterator[Tensor]: ...
+    def __iter__(self) -> Iterator[Tensor]:
+        """Walk the rows: views that share one Node, so that their gradients are put together once."""
     def __itruediv__(self, other: Operand) -> Tensor: ...
     def __ixor__(self, other: Operand) -> Tensor: ...
     def __le__(self, other: Operand) -> Tensor: ...
@@ -73,12 +90,22 @@ class TensorMethods:
     def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __neg__(self) -> Tensor: ...
     def __or__(self, other: Operand) -> Tensor: ...
-    def __pos__(self) -> Tensor: ...
+    def __pos__(self) -> Tensor:
+        """Return input itself.
+
+        Raises  RuntimeError for bool
+        """
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]: ...
-    def __reversed__(self) -> Tensor: ...
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Return the pickle form of this tensor.
+
+        Note    a result is restored as a leaf; `.grad`, hooks, history and tangents are not saved;
+                views become separate tensors, except for shared memory that multiprocessing sends
+        """
+    def __reversed__(self) -> Tensor:
+        """Return a copy with the rows in the opposite order."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
@@ -91,225 +118,1292 @@ class TensorMethods:
     def __rsub__(self, other: Operand) -> Tensor: ...
     def __rtruediv__(self, other: Operand) -> Tensor: ...
     def __rxor__(self, other: Operand) -> Tensor: ...
-    def __setitem__(self, index: Indices, value: Operand) -> None: ...
+    def __setitem__(self, index: Indices, value: Operand) -> None:
+        """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
     @property
     def _base(self) -> Tensor | None: ...
-    def _indices(self) -> Any: ...
-    def _is_view(self) -> builtins.bool: ...
-    def _make_wrapper_subclass(self, **kwargs: Any) -> Any: ...
-    def _nnz(self) -> Any: ...
-    def _repr_context(self) -> tuple[str, str | None]: ...
-    def _typed_storage(self) -> TypedStorage: ...
-    def _values(self) -> Any: ...
-    def abs(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def abs_(self) -> Tensor: ...
-    def absolute(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def absolute_(self) -> Tensor: ...
-    def acos(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def acos_(self) -> Tensor: ...
-    def acosh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def acosh_(self) -> Tensor: ...
-    def add(self, other: Operand, *, alpha: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-    def add_(self, other: Operand, *, alpha: builtins.complex = ...) -> Tensor: ...
-    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = ...) -> Tensor: ...
-    def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-    def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = ...) -> Tensor: ...
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def adjoint(self) -> Tensor: ...
-    def all(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def allclose(self, other: Tensor, rtol: builtins.float = ..., atol: builtins.float = ..., equal_nan: builtins.bool = ...) -> builtins.bool: ...
-    def amax(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def amin(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def aminmax(self, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., out: Any = ...) -> return_types.aminmax: ...
-    def angle(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def any(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def apply_(self, callable: Callable[[Any], Any]) -> Tensor: ...
-    def arccos(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def arccos_(self) -> Tensor: ...
-    def arccosh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def arccosh_(self) -> Tensor: ...
-    def arcsin(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def arcsin_(self) -> Tensor: ...
-    def arcsinh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def arcsinh_(self) -> Tensor: ...
-    def arctan(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def arctan2(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def arctan2_(self, other: Operand) -> Tensor: ...
-    def arctan_(self) -> Tensor: ...
-    def arctanh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def arctanh_(self) -> Tensor: ...
-    def argmax(self, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def argmin(self, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def argsort(self, dim: builtins.int = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def argwhere(self) -> Tensor: ...
-    def as_strided(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = ...) -> Tensor: ...
-    def as_strided_(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = ...) -> Tensor: ...
-    def as_strided_scatter(self, src: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = ...) -> Tensor: ...
-    def as_subclass(self, cls: Any) -> Any: ...
-    def asin(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def asin_(self) -> Tensor: ...
-    def asinh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def asinh_(self) -> Tensor: ...
-    def atan(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def atan2(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def atan2_(self, other: Operand) -> Tensor: ...
-    def atan_(self) -> Tensor: ...
-    def atanh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def atanh_(self) -> Tensor: ...
-    def backward(self, gradient: Tensor | None = ..., retain_graph: builtins.bool | None = ..., create_graph: builtins.bool = ..., inputs: Inputs | None = ...) -> None: ...
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Number = ..., alpha: Number = ..., out: Tensor | None = ...) -> Tensor: ...
-    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = ..., alpha: Number = ...) -> Tensor: ...
-    def bernoulli(self, p: Any = ..., *, generator: Generator | None = ..., out: Tensor | None = ...) -> Tensor: ...
-    def bernoulli_(self, p: Any = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def bfloat16(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def bincount(self, weights: Tensor | None = ..., minlength: builtins.int = ...) -> Tensor: ...
-    def bitwise_and(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def bitwise_and_(self, other: Operand) -> Tensor: ...
-    def bitwise_left_shift(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def bitwise_left_shift_(self, other: Operand) -> Tensor: ...
-    def bitwise_not(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def bitwise_not_(self) -> Tensor: ...
-    def bitwise_or(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def bitwise_or_(self, other: Operand) -> Tensor: ...
-    def bitwise_right_shift(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def bitwise_right_shift_(self, other: Operand) -> Tensor: ...
-    def bitwise_xor(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def bitwise_xor_(self, other: Operand) -> Tensor: ...
-    def bmm(self, mat2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def bool(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def broadcast_to(self, size: Sequence[builtins.int]) -> Tensor: ...
-    def byte(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def cauchy_(self, median: builtins.float = ..., sigma: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def cdouble(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def ceil(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def ceil_(self) -> Tensor: ...
-    def cfloat(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def char(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def cholesky(self, upper: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def cholesky_inverse(self, upper: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def cholesky_solve(self, input2: Tensor, upper: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def chunk(self, chunks: builtins.int, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-    def clamp(self, min: Any = ..., max: Any = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def clamp_(self, min: Any = ..., max: Any = ...) -> Tensor: ...
-    def clamp_max(self, max: Any, *, out: Tensor | None = ...) -> Tensor: ...
-    def clamp_max_(self, max: Any) -> Tensor: ...
-    def clamp_min(self, min: Any, *, out: Tensor | None = ...) -> Tensor: ...
-    def clamp_min_(self, min: Any) -> Tensor: ...
-    def clip(self, min: Any = ..., max: Any = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def clip_(self, min: Any = ..., max: Any = ...) -> Tensor: ...
-    def clone(self, *, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def coalesce(self) -> Tensor: ...
-    def conj(self) -> Tensor: ...
-    def conj_physical(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def conj_physical_(self) -> Tensor: ...
-    def const_data_ptr(self) -> builtins.int: ...
-    def contiguous(self, memory_format: MemoryFormat = ...) -> Tensor: ...
-    def copy_(self, src: Any, non_blocking: builtins.bool = ...) -> Tensor: ...
-    def copysign(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def copysign_(self, other: Operand) -> Tensor: ...
-    def corrcoef(self) -> Tensor: ...
-    def cos(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def cos_(self) -> Tensor: ...
-    def cosh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def cosh_(self) -> Tensor: ...
-    def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def cov(self, *, correction: builtins.int = ..., fweights: Tensor | None = ..., aweights: Tensor | None = ...) -> Tensor: ...
-    def cpu(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def cross(self, other: Tensor, dim: builtins.int | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def cuda(self, device: DeviceLike = ..., non_blocking: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def cummax(self, dim: builtins.int, *, out: Any = ...) -> return_types.cummax: ...
-    def cummin(self, dim: builtins.int, *, out: Any = ...) -> return_types.cummin: ...
-    def cumprod(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def cumprod_(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def cumsum(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def cumsum_(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
+    def _indices(self) -> Any:
+        """Return the indices of a sparse tensor, coalesced or not."""
+    def _is_view(self) -> builtins.bool:
+        """Whether this tensor is a view of another."""
+    def _make_wrapper_subclass(self, **kwargs: Any) -> Any:
+        """Raise NotImplementedError: a tensor without memory that passes calls on is not supported: write __torch_function__ on a subclass that holds the tensor."""
+    def _nnz(self) -> Any:
+        """Return the nnz of a sparse tensor, coalesced or not."""
+    def _repr_context(self) -> tuple[str, str | None]:
+        """Return the dtype that printing leaves out, and the tangent at the innermost level."""
+    def _typed_storage(self) -> TypedStorage:
+        """Return the whole memory that this tensor is a part of, as elements of its dtype."""
+    def _values(self) -> Any:
+        """Return the values of a sparse tensor, coalesced or not."""
+    def abs(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the absolute value of each element; the gradient at 0 is 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; real for complex input.
+
+        Example:
+            >>> torch.abs(torch.tensor([-1.5, 2.0]))
+            tensor([1.5000, 2.0000])
+        """
+    def abs_(self) -> Tensor:
+        """Return the absolute value of each element; the gradient at 0 is 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; real for complex input.
+
+        Example:
+            >>> torch.abs(torch.tensor([-1.5, 2.0]))
+            tensor([1.5000, 2.0000])
+        """
+    def absolute(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the absolute value of each element; the gradient at 0 is 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; real for complex input.
+
+        Example:
+            >>> torch.abs(torch.tensor([-1.5, 2.0]))
+            tensor([1.5000, 2.0000])
+        """
+    def absolute_(self) -> Tensor:
+        """Return the absolute value of each element; the gradient at 0 is 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; real for complex input.
+
+        Example:
+            >>> torch.abs(torch.tensor([-1.5, 2.0]))
+            tensor([1.5000, 2.0000])
+        """
+    def acos(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.acos(torch.tensor([1.0, 0.0]))
+            tensor([0.0000, 1.5708])
+        """
+    def acos_(self) -> Tensor:
+        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.acos(torch.tensor([1.0, 0.0]))
+            tensor([0.0000, 1.5708])
+        """
+    def acosh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the number not below 0 whose cosh is input; NaN below 1."""
+    def acosh_(self) -> Tensor:
+        """Return the number not below 0 whose cosh is input; NaN below 1."""
+    def add(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+        """Return input + alpha * other.
+
+        Shape   (...), (...) -> broadcast
+
+        Args:
+            input: The tensor.
+            other: The second summand: a tensor or a number.
+            alpha: The number by which other is multiplied first.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
+            tensor([11., 12.])
+        """
+    def add_(self, other: Operand, *, alpha: builtins.complex = 1) -> Tensor:
+        """Return input + alpha * other.
+
+        Shape   (...), (...) -> broadcast
+
+        Args:
+            input: The tensor.
+            other: The second summand: a tensor or a number.
+            alpha: The number by which other is multiplied first.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
+            tensor([11., 12.])
+        """
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+        """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place version of addbmm: writes the result into this tensor and returns it."""
+    def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+        """Return input + value * tensor1 / tensor2.
+
+        Raises  RuntimeError for the quotient of two integers
+        """
+    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1) -> Tensor:
+        """Return input + value * tensor1 / tensor2.
+
+        Raises  RuntimeError for the quotient of two integers
+        """
+    def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+        """Return input + value * tensor1 * tensor2.
+
+        Raises  RuntimeError for bools alone
+        """
+    def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1) -> Tensor:
+        """Return input + value * tensor1 * tensor2.
+
+        Raises  RuntimeError for bools alone
+        """
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+        """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place version of addmm: writes the result into this tensor and returns it."""
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+        """Return beta * input + alpha * (mat @ vec)."""
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place version of addmv: writes the result into this tensor and returns it."""
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+        """Return beta * input + alpha * outer(vec1, vec2)."""
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place version of addr: writes the result into this tensor and returns it."""
+    def adjoint(self) -> Tensor:
+        """Return a view with the last two axes swapped; of complex numbers the conjugates.
+
+        Raises  RuntimeError for a vector
+        """
+    def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return whether all elements over dim are not 0; true of nothing.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes to look along; all if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+
+        Returns:
+            A tensor of bool, of uint8 for uint8.
+
+        Example:
+            >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
+            tensor([False,  True])
+        """
+    def allclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
+        """Return whether |input - other| <= atol + rtol * |other| for all elements, as a Python bool.
+
+        Args:
+            input: The tensor.
+            other: The tensor to compare with.
+            rtol: The relative tolerance.
+            atol: The absolute tolerance.
+            equal_nan: Whether NaN is close to NaN.
+
+        Example:
+            >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
+            True
+        """
+    def amax(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes; all if empty.
+            keepdim: Whether the reduced axes stay, with length 1.
+
+        Example:
+            >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
+            tensor([7, 5])
+        """
+    def amin(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes; all if empty.
+            keepdim: Whether the reduced axes stay, with length 1.
+
+        Example:
+            >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
+            tensor([1, 2])
+        """
+    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
+        """Return the smallest and the largest along dim, or of all."""
+    def angle(self, *, out: Tensor | None = None) -> Tensor:
+        """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
+    def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return whether any element over dim is not 0; false of nothing.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes to look along; all if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+
+        Returns:
+            A tensor of bool, of uint8 for uint8.
+
+        Example:
+            >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
+            tensor([False,  True])
+        """
+    def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
+        """Write callable(x) over each element x, one after the other; it is slow.
+
+        Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device, or
+                where callable returns no number
+        """
+    def arccos(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.acos(torch.tensor([1.0, 0.0]))
+            tensor([0.0000, 1.5708])
+        """
+    def arccos_(self) -> Tensor:
+        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.acos(torch.tensor([1.0, 0.0]))
+            tensor([0.0000, 1.5708])
+        """
+    def arccosh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the number not below 0 whose cosh is input; NaN below 1."""
+    def arccosh_(self) -> Tensor:
+        """Return the number not below 0 whose cosh is input; NaN below 1."""
+    def arcsin(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    def arcsin_(self) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    def arcsinh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the number whose sinh is input."""
+    def arcsinh_(self) -> Tensor:
+        """Return the number whose sinh is input."""
+    def arctan(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    def arctan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in radians, from -pi to pi, of the point (other, input).
+
+        Args:
+            input: The tensor.
+            other: The first coordinates; a tensor that broadcasts with input.
+
+        Example:
+            >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
+            tensor([0.7854])
+        """
+    def arctan2_(self, other: Operand) -> Tensor:
+        """Return the angle in radians, from -pi to pi, of the point (other, input).
+
+        Args:
+            input: The tensor.
+            other: The first coordinates; a tensor that broadcasts with input.
+
+        Example:
+            >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
+            tensor([0.7854])
+        """
+    def arctan_(self) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    def arctanh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the number whose tanh is input."""
+    def arctanh_(self) -> Tensor:
+        """Return the number whose tanh is input."""
+    def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return the index of the largest element, the first of several: along dim, or in the flattened
+        tensor.
+
+        Args:
+            input: The tensor.
+            dim: The axis to search along; the flattened tensor if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+
+        Returns:
+            A tensor of int64.
+
+        Example:
+            >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
+            tensor([1, 0])
+        """
+    def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return the index of the smallest element, the first of several: along dim, or in the
+        flattened tensor.
+
+        Args:
+            input: The tensor.
+            dim: The axis to search along; the flattened tensor if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+
+        Returns:
+            A tensor of int64.
+
+        Example:
+            >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
+            tensor([0, 1])
+        """
+    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Return the indices that sort input along dim.
+
+        Args:
+            input: The tensor.
+            dim: The axis to sort along.
+            descending: Whether the largest comes first.
+            stable: Whether equal elements keep their order; here they always do.
+
+        Example:
+            >>> torch.argsort(torch.tensor([3, 1, 2]))
+            tensor([1, 2, 0])
+        """
+    def argwhere(self) -> Tensor:
+        """Return the places of what is not 0, a row each."""
+    def as_strided(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+        """Return the view of input's memory by size and stride; storage_offset counts elements from
+        where the memory begins, and is input's own unless given.
+        """
+    def as_strided_(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+        """In-place version of as_strided: lets this tensor be that view, and returns it."""
+    def as_strided_scatter(self, src: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+        """Return a copy of input with src in the place of its as_strided view."""
+    def as_subclass(self, cls: Any) -> Any:
+        """Return this tensor as a cls, over the same memory and at the same place of the graph.
+
+        Raises  TypeError for a value that is not a subclass of Tensor; RuntimeError for a view that is
+                not resolved as another class than Tensor: it would not be a view then
+        """
+    def asin(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    def asin_(self) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    def asinh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the number whose sinh is input."""
+    def asinh_(self) -> Tensor:
+        """Return the number whose sinh is input."""
+    def atan(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    def atan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the angle in radians, from -pi to pi, of the point (other, input).
+
+        Args:
+            input: The tensor.
+            other: The first coordinates; a tensor that broadcasts with input.
+
+        Example:
+            >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
+            tensor([0.7854])
+        """
+    def atan2_(self, other: Operand) -> Tensor:
+        """Return the angle in radians, from -pi to pi, of the point (other, input).
+
+        Args:
+            input: The tensor.
+            other: The first coordinates; a tensor that broadcasts with input.
+
+        Example:
+            >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
+            tensor([0.7854])
+        """
+    def atan_(self) -> Tensor:
+        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    def atanh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the number whose tanh is input."""
+    def atanh_(self) -> Tensor:
+        """Return the number whose tanh is input."""
+    def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Inputs | None = None) -> None:
+        """Add this tensor's gradients into the `.grad` of the leaves it was made of, or of inputs
+        alone: of one, several or those in a dict, tensors or edges of the graph.
+
+        Thread  runs here; other threads' passes through the same leaves may overlap
+        Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
+                given
+
+        Args:
+            gradient: The gradient of what is sought by this tensor, of its shape; may be left out for a
+                single number, where it is 1.
+            retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
+            create_graph: Whether the pass is recorded, for second derivatives.
+            inputs: The leaves whose `.grad` is added to; all if None.
+
+        Example:
+            >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+            >>> (x * x).sum().backward()
+            >>> x.grad
+            tensor([2., 4.])
+        """
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+        """Return beta * input + alpha * bmm(batch1, batch2)."""
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        """In-place version of baddbmm: writes the result into this tensor and returns it."""
+    def bernoulli(self, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+        """Return 1 with the probability that input or p gives, else 0.
+
+        Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+
+        Args:
+            input: The probability of each element; the shape and dtype alone, if p is given.
+            p: One probability for all.
+            generator: The generator to draw from; the default one if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+            tensor([0., 1.])
+        """
+    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with 1 with probability p, else 0."""
+    def bfloat16(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in bfloat16; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).bfloat16().dtype
+            fastdist.bfloat16
+        """
+    def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
+        """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
+        largest.
+
+        Dtype   int64; with weights float32 if they are, else float64
+        Raises  NotImplementedError for complex weights, which would lose their imaginary part
+
+        Args:
+            input: The integers, not negative, of one axis.
+            weights: A weight for each integer.
+            minlength: The least length of the result.
+
+        Example:
+            >>> torch.bincount(torch.tensor([0, 2, 2]))
+            tensor([1, 0, 2])
+        """
+    def bitwise_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the bits that input and other share; of bools, whether both hold."""
+    def bitwise_and_(self, other: Operand) -> Tensor:
+        """Return the bits that input and other share; of bools, whether both hold."""
+    def bitwise_left_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input with its bits moved up by other places."""
+    def bitwise_left_shift_(self, other: Operand) -> Tensor:
+        """Return input with its bits moved up by other places."""
+    def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the bits that input lacks; of bools, the other one."""
+    def bitwise_not_(self) -> Tensor:
+        """Return the bits that input lacks; of bools, the other one."""
+    def bitwise_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the bits that input or other has; of bools, whether one holds."""
+    def bitwise_or_(self, other: Operand) -> Tensor:
+        """Return the bits that input or other has; of bools, whether one holds."""
+    def bitwise_right_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input with its bits moved down by other places; the sign is kept."""
+    def bitwise_right_shift_(self, other: Operand) -> Tensor:
+        """Return input with its bits moved down by other places; the sign is kept."""
+    def bitwise_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the bits that exactly one of input and other has."""
+    def bitwise_xor_(self, other: Operand) -> Tensor:
+        """Return the bits that exactly one of input and other has."""
+    def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the products of two batches of matrices.
+
+        Args:
+            input: The tensor.
+            mat2: The right matrices, of shape (b, k, m).
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of shape (b, n, m), for an input of shape (b, n, k).
+
+        Example:
+            >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
+            fastdist.Size([4, 2, 5])
+        """
+    def bool(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in bool; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).bool().dtype
+            fastdist.bool
+        """
+    def broadcast_to(self, size: Sequence[builtins.int]) -> Tensor:
+        """Return the view of input in the shape size.
+
+        Args:
+            input: The tensor.
+            size: The shape of the result, as a tuple.
+
+        Example:
+            >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
+            tensor([[1, 2],
+                    [1, 2]])
+        """
+    def byte(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in uint8; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).byte().dtype
+            fastdist.uint8
+        """
+    def cauchy_(self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with Cauchy's numbers of a median and half their spread about it, sigma."""
+    def cdouble(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in complex128; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).cdouble().dtype
+            fastdist.complex128
+        """
+    def ceil(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the smallest integer not below each element; the gradient is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.ceil(torch.tensor([1.2, -1.2]))
+            tensor([ 2., -1.])
+        """
+    def ceil_(self) -> Tensor:
+        """Return the smallest integer not below each element; the gradient is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.ceil(torch.tensor([1.2, -1.2]))
+            tensor([ 2., -1.])
+        """
+    def cfloat(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in complex64; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).cfloat().dtype
+            fastdist.complex64
+        """
+    def char(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in int8; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).char().dtype
+            fastdist.int8
+        """
+    def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Return Cholesky's factor; linalg.cholesky is its successor."""
+    def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Return the inverse of the matrix of which input is Cholesky's factor.
+
+        Raises  LinAlgError for a 0 on the diagonal
+        """
+    def cholesky_solve(self, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Return the X of A @ X = input, of which input2 is Cholesky's factor.
+
+        Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
+        Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+        """
+    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Return views along dim, chunks of them or fewer, all but the last of one size.
+
+        Args:
+            input: The tensor.
+            chunks: How many views to make.
+            dim: The axis to divide.
+
+        Example:
+            >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
+            [[0, 1, 2], [3, 4]]
+        """
+    def clamp(self, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+        """Return input limited to the range from min to max; both may be numbers or tensors, one may be
+        None.
+
+        Args:
+            input: The tensor.
+            min: The lower bound.
+            max: The upper bound; where it is below min, it wins.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: Both bounds are None.
+
+        Example:
+            >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
+            tensor([0.0000, 0.5000, 1.0000])
+        """
+    def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
+        """In-place version of clamp: writes the result into this tensor and returns it."""
+    def clamp_max(self, max: Any, *, out: Tensor | None = None) -> Tensor:
+        """Return input, but no more than max."""
+    def clamp_max_(self, max: Any) -> Tensor:
+        """In-place version of clamp_max: writes the result into this tensor and returns it."""
+    def clamp_min(self, min: Any, *, out: Tensor | None = None) -> Tensor:
+        """Return the larger of each element and min.
+
+        Args:
+            input: The tensor.
+            min: The lower bound: a number or a tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
+            tensor([0., 2.])
+        """
+    def clamp_min_(self, min: Any) -> Tensor:
+        """In-place version of clamp_min: writes the result into this tensor and returns it."""
+    def clip(self, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+        """Return input limited to the range from min to max; both may be numbers or tensors, one may be
+        None.
+
+        Args:
+            input: The tensor.
+            min: The lower bound.
+            max: The upper bound; where it is below min, it wins.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: Both bounds are None.
+
+        Example:
+            >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
+            tensor([0.0000, 0.5000, 1.0000])
+        """
+    def clip_(self, min: Any = None, max: Any = None) -> Tensor:
+        """In-place version of clamp: writes the result into this tensor and returns it."""
+    def clone(self, *, memory_format: MemoryFormat | None = None) -> Tensor:
+        """Return a copy that gradients flow through; it walks memory as input does.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+
+        Example:
+            >>> x = torch.ones(2)
+            >>> y = x.clone()
+            >>> y[0] = 5
+            >>> x
+            tensor([1., 1.])
+        """
+    def coalesce(self) -> Tensor:
+        """Return the same sparse tensor with the entries of each place added up and places rising."""
+    def conj(self) -> Tensor:
+        """Return the view of complex numbers as their conjugates; real numbers themselves.
+
+        Note    shares memory, both ways; is_conj() tells, and resolve_conj() copies. Each op computes
+                the conjugates anew: what is read often is better resolved. It is an instance of a
+                subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
+                none of that subclass. Of sparse numbers it is a copy
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.conj(torch.tensor([1 + 2j])).resolve_conj()
+            tensor([1.-2.j])
+        """
+    def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the conjugates of complex numbers; real numbers themselves."""
+    def conj_physical_(self) -> Tensor:
+        """Conjugate complex numbers in place."""
+    def const_data_ptr(self) -> builtins.int:
+        """Return the address of the first element, 0 where there is none.
+
+        Raises  DeviceError for a device whose memory has no address here
+
+        Example:
+            >>> x = torch.ones(2)
+            >>> x[1:].data_ptr() - x.data_ptr()
+            4
+        """
+    def contiguous(self, memory_format: MemoryFormat = ...) -> Tensor:
+        """Return the tensor with its elements in C order, or in memory_format: itself if they are, else
+        a copy.
+
+        Args:
+            input: The tensor.
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.zeros(2, 3).t().contiguous().stride()
+            (2, 1)
+        """
+    def copy_(self, src: Any, non_blocking: builtins.bool = False) -> Tensor:
+        """Write src, broadcast and cast, into this tensor and return it.
+
+        Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
+        """
+    def copysign(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input with the sign of other, zeros and NaNs included."""
+    def copysign_(self, other: Operand) -> Tensor:
+        """Return input with the sign of other, zeros and NaNs included."""
+    def corrcoef(self) -> Tensor:
+        """Return the correlations of the rows of input, between -1 and 1."""
+    def cos(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the cosine of each element, an angle in radians.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.cos(torch.tensor([0.0, 1.0]))
+            tensor([1.0000, 0.5403])
+        """
+    def cos_(self) -> Tensor:
+        """Return the cosine of each element, an angle in radians.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.cos(torch.tensor([0.0, 1.0]))
+            tensor([1.0000, 0.5403])
+        """
+    def cosh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the hyperbolic cosine."""
+    def cosh_(self) -> Tensor:
+        """Return the hyperbolic cosine."""
+    def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return how many elements over dim are not 0."""
+    def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """Return the covariances of the rows of input; fweights says how often each column was seen,
+        aweights how much it counts.
+        """
+    def cpu(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in main memory; itself if it is there and lies as asked.
+
+        Args:
+            input: The tensor.
+            memory_format: The order of the elements in memory.
+
+        Returns:
+            The tensor itself if it is there already, else a copy; gradients flow back through it.
+
+        Example:
+            >>> torch.ones(2).cpu().device
+            device(type='cpu')
+        """
+    def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Return the cross products of vectors of three elements along dim, the first such axis unless
+        given.
+        """
+    def cuda(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
+        asked.
+
+        Args:
+            input: The tensor.
+            device: The GPU: its number or "cuda:0"; the current one if None.
+            non_blocking: Whether the copy may still run when this returns.
+            memory_format: The order of the elements in memory.
+
+        Raises:
+            DeviceError: There is no GPU.
+
+        Example:
+            >>> x = torch.ones(2)
+            >>> if torch.cuda.is_available():
+            ...     x = x.cuda()
+        """
+    def cummax(self, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
+        """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+    def cummin(self, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
+        """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+    def cumprod(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return the running product along dim.
+
+        Dtype   integers and bool multiply in int64; floating -> the same
+        """
+    def cumprod_(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """In-place version of cumprod: writes the result into this tensor and returns it."""
+    def cumsum(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return the running sum along dim.
+
+        Dtype   integers and bool add in int64; floating -> the same
+
+        Args:
+            input: The tensor.
+            dim: The axis along which to add.
+            dtype: The dtype to add in, and of the result.
+
+        Example:
+            >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
+            tensor([1, 3, 6])
+        """
+    def cumsum_(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """In-place version of cumsum: writes the result into this tensor and returns it."""
     @property
     def data(self) -> Tensor: ...
     @data.setter
     def data(self, value: Tensor) -> None: ...
-    def deg2rad(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def deg2rad_(self) -> Tensor: ...
-    def dense_dim(self) -> builtins.int: ...
-    def det(self) -> Tensor: ...
-    def detach(self) -> Tensor: ...
-    def detach_(self) -> Tensor: ...
-    def diag(self, diagonal: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def diag_embed(self, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-    def diagflat(self, offset: builtins.int = ...) -> Tensor: ...
-    def diagonal(self, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-    def diagonal_scatter(self, src: Tensor, offset: builtins.int = ..., dim1: builtins.int = ..., dim2: builtins.int = ...) -> Tensor: ...
-    def diff(self, n: builtins.int = ..., dim: builtins.int = ..., prepend: Tensor | None = ..., append: Tensor | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def digamma(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def digamma_(self) -> Tensor: ...
-    def dim_order(self, *, ambiguity_check: builtins.bool = ...) -> tuple[builtins.int, ...]: ...
-    def dist(self, other: Tensor, p: builtins.float = ...) -> Tensor: ...
-    def div(self, other: Operand, *, rounding_mode: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-    def div_(self, other: Operand, *, rounding_mode: str | None = ...) -> Tensor: ...
-    def divide(self, other: Operand, *, rounding_mode: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-    def divide_(self, other: Operand, *, rounding_mode: str | None = ...) -> Tensor: ...
-    def dot(self, tensor: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def double(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def dsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]: ...
-    def eig(self, **kwargs: Any) -> Any: ...
-    def eq(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def eq_(self, other: Operand) -> Tensor: ...
-    def equal(self, other: Tensor) -> builtins.bool: ...
-    def erf(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def erf_(self) -> Tensor: ...
-    def erfc(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def erfc_(self) -> Tensor: ...
-    def erfinv(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def erfinv_(self) -> Tensor: ...
-    def exp(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def exp2(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def exp2_(self) -> Tensor: ...
-    def exp_(self) -> Tensor: ...
-    def expand(self, *_sizes: Sizes, sizes: Sizes = ...) -> Tensor: ...
-    def expand_as(self, other: Tensor) -> Tensor: ...
-    def expm1(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def expm1_(self) -> Tensor: ...
-    def exponential_(self, lambd: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def fill_(self, value: Any) -> Tensor: ...
-    def fill_diagonal_(self, fill_value: Scalar, wrap: builtins.bool = ...) -> Tensor: ...
-    def fix(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def fix_(self) -> Tensor: ...
-    def flatten(self, start_dim: builtins.int = ..., end_dim: builtins.int = ...) -> Tensor: ...
-    def flip(self, *_dims: Sizes, dims: Sizes = ...) -> Tensor: ...
-    def fliplr(self) -> Tensor: ...
-    def flipud(self) -> Tensor: ...
-    def float(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def float_power(self, exponent: Any, *, out: Tensor | None = ...) -> Tensor: ...
-    def float_power_(self, exponent: Any) -> Tensor: ...
-    def floor(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def floor_(self) -> Tensor: ...
-    def floor_divide(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def floor_divide_(self, other: Operand) -> Tensor: ...
-    def fmax(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def fmin(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def fmod(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def fmod_(self, other: Operand) -> Tensor: ...
-    def frac(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def frac_(self) -> Tensor: ...
-    def frexp(self, *, out: Any = ...) -> Any: ...
-    def gather(self, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def gcd(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def gcd_(self, other: Operand) -> Tensor: ...
-    def ge(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def ge_(self, other: Operand) -> Tensor: ...
-    def geometric_(self, p: builtins.float, *, generator: Generator | None = ...) -> Tensor: ...
-    def geqrf(self, *, out: Any = ...) -> return_types.geqrf: ...
-    def ger(self, vec2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+    def deg2rad(self, *, out: Tensor | None = None) -> Tensor:
+        """Return an angle in degrees as radians."""
+    def deg2rad_(self) -> Tensor:
+        """Return an angle in degrees as radians."""
+    def dense_dim(self) -> builtins.int:
+        """Return how many axes each value has."""
+    def det(self) -> Tensor:
+        """Return the determinant; see linalg.det."""
+    def detach(self) -> Tensor:
+        """Return the same memory outside of any graph, and without tangents.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A view; writing into it changes the tensor as well.
+
+        Example:
+            >>> x = torch.ones(2, requires_grad=True)
+            >>> (x * 2).detach().requires_grad
+            False
+        """
+    def detach_(self) -> Tensor:
+        """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+
+        Raises  RuntimeError for a view, which its base would attach to the graph again
+        """
+    def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+        """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
+
+        Args:
+            input: The tensor.
+            diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+
+        Example:
+            >>> torch.diag(torch.tensor([1, 2]))
+            tensor([[1, 0],
+                    [0, 2]])
+            >>> torch.diag(torch.tensor([[1, 2], [3, 4]]))
+            tensor([1, 4])
+        """
+    def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+        """Return matrices with the last axis of input on their diagonals.
+
+        Args:
+            input: The tensor.
+            offset: Which diagonal: 0 is the main one, positive ones lie above it.
+            dim1: The axis of rows in the result.
+            dim2: The axis of columns in the result.
+
+        Example:
+            >>> torch.diag_embed(torch.tensor([1, 2]))
+            tensor([[1, 0],
+                    [0, 2]])
+        """
+    def diagflat(self, offset: builtins.int = 0) -> Tensor:
+        """Return a matrix with input's elements on a diagonal."""
+    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+    def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """Return a copy of input with src on the diagonal of dim1 and dim2."""
+    def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Return the differences between neighbours along dim, n times over; prepend and append are
+        joined to input first.
+
+        Args:
+            input: The tensor.
+            n: How often differences are taken.
+            dim: The axis.
+            prepend: A tensor to put before input.
+            append: A tensor to put behind input.
+
+        Example:
+            >>> torch.diff(torch.tensor([1, 4, 9]))
+            tensor([3, 5])
+        """
+    def digamma(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the derivative of lgamma."""
+    def digamma_(self) -> Tensor:
+        """Return the derivative of lgamma."""
+    def dim_order(self, *, ambiguity_check: builtins.bool = False) -> tuple[builtins.int, ...]:
+        """Return the axes from the slowest to the fastest in memory.
+
+        Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
+        """
+    def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
+        """Return the norm of input - other."""
+    def div(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+
+        Args:
+            input: The dividend: a tensor or a number.
+            other: The divisor: a tensor or a number.
+            rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the shape to which both broadcast; integers give the default dtype unless
+            rounded.
+
+        Example:
+            >>> torch.div(torch.tensor([7, -7]), 2)
+            tensor([ 3.5000, -3.5000])
+            >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+            tensor([ 3, -4])
+        """
+    def div_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place version of div: writes the result into this tensor and returns it."""
+    def divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+
+        Args:
+            input: The dividend: a tensor or a number.
+            other: The divisor: a tensor or a number.
+            rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the shape to which both broadcast; integers give the default dtype unless
+            rounded.
+
+        Example:
+            >>> torch.div(torch.tensor([7, -7]), 2)
+            tensor([ 3.5000, -3.5000])
+            >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+            tensor([ 3, -4])
+        """
+    def divide_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place version of div: writes the result into this tensor and returns it."""
+    def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the inner product of two vectors.
+
+        Args:
+            input: The tensor.
+            tensor: The second vector.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
+            tensor(11)
+        """
+    def double(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in float64; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).double().dtype
+            fastdist.float64
+        """
+    def dsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        """Return views of parts along the third axis."""
+    def eig(self, **kwargs: Any) -> Any:
+        """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
+    def eq(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether elements are equal; NaN equals nothing.
+
+        Args:
+            input: The tensor.
+            other: A tensor or a number; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.eq(torch.tensor([1, 2]), 2)
+            tensor([False,  True])
+        """
+    def eq_(self, other: Operand) -> Tensor:
+        """Return whether elements are equal; NaN equals nothing.
+
+        Args:
+            input: The tensor.
+            other: A tensor or a number; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.eq(torch.tensor([1, 2]), 2)
+            tensor([False,  True])
+        """
+    def equal(self, other: Tensor) -> builtins.bool:
+        """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+
+        Args:
+            input: The tensor.
+            other: The tensor to compare with.
+
+        Example:
+            >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+            True
+        """
+    def erf(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the error function."""
+    def erf_(self) -> Tensor:
+        """Return the error function."""
+    def erfc(self, *, out: Tensor | None = None) -> Tensor:
+        """Return 1 - erf(input), exact where erf is nearly 1."""
+    def erfc_(self) -> Tensor:
+        """Return 1 - erf(input), exact where erf is nearly 1."""
+    def erfinv(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the number whose erf is input."""
+    def erfinv_(self) -> Tensor:
+        """Return the number whose erf is input."""
+    def exp(self, *, out: Tensor | None = None) -> Tensor:
+        """Return e to the power of each element.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.exp(torch.tensor([0.0, 1.0]))
+            tensor([1.0000, 2.7183])
+        """
+    def exp2(self, *, out: Tensor | None = None) -> Tensor:
+        """Return 2 to the power of input."""
+    def exp2_(self) -> Tensor:
+        """Return 2 to the power of input."""
+    def exp_(self) -> Tensor:
+        """Return e to the power of each element.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.exp(torch.tensor([0.0, 1.0]))
+            tensor([1.0000, 2.7183])
+        """
+    def expand(self, *_sizes: Sizes, sizes: Sizes = ...) -> Tensor:
+        """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis.
+
+        Args:
+            input: The tensor.
+            *sizes: The lengths of the axes of the result, as numbers or as one tuple; more than the
+                tensor has add axes in front.
+
+        Raises:
+            RuntimeError: An axis that is not of length 1 should change.
+
+        Example:
+            >>> torch.tensor([[1], [2]]).expand(-1, 3)
+            tensor([[1, 1, 1],
+                    [2, 2, 2]])
+        """
+    def expand_as(self, other: Tensor) -> Tensor:
+        """Return the view of input in other's shape.
+
+        Args:
+            input: The tensor.
+            other: The tensor whose shape is taken.
+
+        Example:
+            >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
+            fastdist.Size([2, 3])
+        """
+    def expm1(self, *, out: Tensor | None = None) -> Tensor:
+        """Return exp(input) - 1, exact near 0."""
+    def expm1_(self) -> Tensor:
+        """Return exp(input) - 1, exact near 0."""
+    def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with exponential numbers of the rate lambd; none is 0 or infinite."""
+    def fill_(self, value: Any) -> Tensor:
+        """Write value, a number or a 0-d tensor, into every element.
+
+        Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
+        """
+    def fill_diagonal_(self, fill_value: Scalar, wrap: builtins.bool = False) -> Tensor:
+        """Write fill_value where all indices are equal; with wrap, a matrix higher than wide gets a
+        further diagonal each width + 1 rows.
+
+        Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
+        """
+    def fix(self, *, out: Tensor | None = None) -> Tensor:
+        """Return input without its fraction; its gradient is 0."""
+    def fix_(self) -> Tensor:
+        """Return input without its fraction; its gradient is 0."""
+    def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+        """Return input with the axes from start_dim to end_dim as one; a view where possible.
+
+        Args:
+            input: The tensor.
+            start_dim: The first axis to join.
+            end_dim: The last axis to join.
+
+        Example:
+            >>> torch.zeros(2, 3, 4).flatten(1).shape
+            fastdist.Size([2, 12])
+        """
+    def flip(self, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+        """Return a copy with the order of elements along dims reversed.
+
+        Args:
+            input: The tensor.
+            *dims: The axes, as numbers or as one tuple.
+
+        Example:
+            >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
+            tensor([[2, 1],
+                    [4, 3]])
+        """
+    def fliplr(self) -> Tensor:
+        """Return a copy with the order of the columns turned round."""
+    def flipud(self) -> Tensor:
+        """Return a copy with the order of the rows turned round."""
+    def float(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in float32; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).float().dtype
+            fastdist.float32
+        """
+    def float_power(self, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+        """Return input to the power of exponent, computed in float64, of complex numbers in
+        complex128.
+        """
+    def float_power_(self, exponent: Any) -> Tensor:
+        """In-place version of float_power, for tensors of its result's dtype."""
+    def floor(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the largest integer not above each element; the gradient is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.floor(torch.tensor([1.8, -1.2]))
+            tensor([ 1., -2.])
+        """
+    def floor_(self) -> Tensor:
+        """Return the largest integer not above each element; the gradient is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.floor(torch.tensor([1.8, -1.2]))
+            tensor([ 1., -2.])
+        """
+    def floor_divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the largest integer not above input / other.
+
+        Raises  RuntimeError for an integer divided by zero, and in a backward pass
+        """
+    def floor_divide_(self, other: Operand) -> Tensor:
+        """Return the largest integer not above input / other.
+
+        Raises  RuntimeError for an integer divided by zero, and in a backward pass
+        """
+    def fmax(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the larger one; where one is NaN, the other."""
+    def fmin(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the smaller one; where one is NaN, the other."""
+    def fmod(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+    def fmod_(self, other: Operand) -> Tensor:
+        """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+    def frac(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the fraction of input, with its sign."""
+    def frac_(self) -> Tensor:
+        """Return the fraction of input, with its sign."""
+    def frexp(self, *, out: Any = None) -> Any:
+        """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
+        without its sign; waits for a device.
+
+        Dtype   exponent is int32
+        Raises  RuntimeError for integers and bool
+        """
+    def gather(self, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+
+        Args:
+            input: The tensor.
+            dim: The axis along which index counts.
+            index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
+                input.
+
+        Returns:
+            A tensor of the shape of index and the dtype of input.
+
+        Raises:
+            RuntimeError: A number is out of range.
+
+        Example:
+            >>> x = torch.tensor([[1, 2], [3, 4]])
+            >>> torch.gather(x, 1, torch.tensor([[0, 0], [1, 0]]))
+            tensor([[1, 1],
+                    [4, 3]])
+        """
+    def gcd(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the greatest common divisor, never negative."""
+    def gcd_(self, other: Operand) -> Tensor:
+        """Return the greatest common divisor, never negative."""
+    def ge(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input >= other."""
+    def ge_(self, other: Operand) -> Tensor:
+        """Return whether input >= other."""
+    def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
+    def geqrf(self, *, out: Any = None) -> return_types.geqrf:
+        """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
+        householder_product takes them.
+
+        Note    without derivatives, as in PyTorch
+        """
+    def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the products of each element of one vector with each of another.
+
+        Args:
+            input: The tensor.
+            vec2: The second vector.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A matrix of shape (n, m).
+
+        Example:
+            >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+            tensor([[3, 4],
+                    [6, 8]])
+        """
     @property
     def grad(self) -> Tensor | None: ...
     @grad.setter
@@ -318,51 +1412,141 @@ class TensorMethods:
     def grad_dtype(self) -> DType: ...
     @property
     def grad_fn(self) -> Any: ...
-    def greater(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def greater_(self, other: Operand) -> Tensor: ...
-    def greater_equal(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def greater_equal_(self, other: Operand) -> Tensor: ...
-    def gt(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def gt_(self, other: Operand) -> Tensor: ...
-    def half(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def hardshrink(self, lambd: builtins.float = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def heaviside(self, values: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def heaviside_(self, values: Operand) -> Tensor: ...
-    def histc(self, bins: builtins.int = ..., min: builtins.float = ..., max: builtins.float = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def histogram(self, bins: Any = ..., *, range: Any = ..., weight: Tensor | None = ..., density: builtins.bool = ..., out: Any = ...) -> return_types.histogram: ...
-    def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]: ...
-    def hypot(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def hypot_(self, other: Operand) -> Tensor: ...
-    def i0(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def i0_(self) -> Tensor: ...
-    def igamma(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def igamma_(self, other: Operand) -> Tensor: ...
-    def igammac(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def igammac_(self, other: Operand) -> Tensor: ...
+    def greater(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input > other."""
+    def greater_(self, other: Operand) -> Tensor:
+        """Return whether input > other."""
+    def greater_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input >= other."""
+    def greater_equal_(self, other: Operand) -> Tensor:
+        """Return whether input >= other."""
+    def gt(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input > other."""
+    def gt_(self, other: Operand) -> Tensor:
+        """Return whether input > other."""
+    def half(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in float16; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).half().dtype
+            fastdist.float16
+        """
+    def hardshrink(self, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
+        """Return input, but 0 within lambd of 0."""
+    def heaviside(self, values: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return 0 below zero, 1 above it, and values at zero."""
+    def heaviside_(self, values: Operand) -> Tensor:
+        """Return 0 below zero, 1 above it, and values at zero."""
+    def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
+        """Return how many elements fall into each of bins equal intervals from min to max, or from the
+        smallest to the largest if both are 0; others do not count.
+        """
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
+        """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
+        bins is a number of equal ones, or the edges.
+        """
+    def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        """Return views of parts along the second axis, of a vector along its only one."""
+    def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return sqrt(input**2 + other**2) without overflow in between.
+
+        Raises  RuntimeError for integers
+        """
+    def hypot_(self, other: Operand) -> Tensor:
+        """Return sqrt(input**2 + other**2) without overflow in between.
+
+        Raises  RuntimeError for integers
+        """
+    def i0(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the modified Bessel function of the first kind of order 0."""
+    def i0_(self) -> Tensor:
+        """Return the modified Bessel function of the first kind of order 0."""
+    def igamma(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the regularised lower incomplete gamma function of input at other."""
+    def igamma_(self, other: Operand) -> Tensor:
+        """Return the regularised lower incomplete gamma function of input at other."""
+    def igammac(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the regularised upper incomplete gamma function of input at other."""
+    def igammac_(self, other: Operand) -> Tensor:
+        """Return the regularised upper incomplete gamma function of input at other."""
     @property
     def imag(self) -> Tensor: ...
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
-    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = ..., out: Tensor | None = ...) -> Tensor: ...
-    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = ...) -> Tensor: ...
-    def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor: ...
-    def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor: ...
-    def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor: ...
-    def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-    def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-    def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-    def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = ...) -> Tensor: ...
-    def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def indices(self) -> Tensor: ...
-    def inner(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def int(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def inverse(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def ipu(self, device: DeviceLike = ..., non_blocking: builtins.bool = ..., **more: Any) -> Tensor: ...
-    def is_coalesced(self) -> builtins.bool: ...
-    def is_conj(self) -> builtins.bool: ...
-    def is_distributed(self) -> builtins.bool: ...
-    def is_inference(self) -> builtins.bool: ...
+    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
+        """Return input with the slices of source, times alpha, added at index along dim."""
+    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
+        """In-place version of index_add: writes the result into this tensor and returns it."""
+    def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return input with the slices of source in the place of its own at index along dim."""
+    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """In-place version of index_copy: writes the result into this tensor and returns it."""
+    def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+        """Return input with value in its slices at index along dim."""
+    def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+        """In-place version of index_fill: writes the result into this tensor and returns it."""
+    def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """Return input with values written, or added, at indices."""
+    def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """Write values into input[indices], or add them there; return input."""
+    def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
+        """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
+        amin with what stood there, unless include_self is False.
+        """
+    def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
+        """In-place version of index_reduce: writes the result into this tensor and returns it."""
+    def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the slices of input at index along dim, as a copy.
+
+        Args:
+            input: The tensor.
+            dim: The axis along which index counts.
+            index: Numbers of slices, in int64 or int32, of one axis.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
+            tensor([[2, 2],
+                    [4, 4]])
+        """
+    def indices(self) -> Tensor:
+        """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
+    def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the sums of products along the last axes."""
+    def int(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in int32; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).int().dtype
+            fastdist.int32
+        """
+    def inverse(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the inverse; see linalg.inv.
+
+        Args:
+            input: A square matrix, or a batch of them.
+
+        Example:
+            >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+            tensor([[0.5000, 0.0000],
+                    [0.0000, 0.2500]])
+        """
+    def ipu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
+        """Raise RuntimeError: there is no ipu here."""
+    def is_coalesced(self) -> builtins.bool:
+        """Return whether no two entries are of one place, and places rise."""
+    def is_conj(self) -> builtins.bool:
+        """Return whether it is a view of complex numbers as their conjugates."""
+    def is_distributed(self) -> builtins.bool:
+        """Return False: a tensor lies in one process."""
+    def is_inference(self) -> builtins.bool:
+        """Return False: what inference_mode made is an ordinary tensor."""
     @property
     def is_ipu(self) -> builtins.bool: ...
     @property
@@ -377,16 +1561,27 @@ class TensorMethods:
     def is_mps(self) -> builtins.bool: ...
     @property
     def is_mtia(self) -> builtins.bool: ...
-    def is_neg(self) -> builtins.bool: ...
+    def is_neg(self) -> builtins.bool:
+        """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
     @property
     def is_nested(self) -> builtins.bool: ...
-    def is_nonzero(self) -> builtins.bool: ...
-    def is_pinned(self, device: DeviceLike = ...) -> builtins.bool: ...
+    def is_nonzero(self) -> builtins.bool:
+        """Return whether the only element is not 0.
+
+        Raises  RuntimeError if there is not exactly one
+        """
+    def is_pinned(self, device: DeviceLike = ...) -> builtins.bool:
+        """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
     @property
     def is_quantized(self) -> builtins.bool: ...
-    def is_same_size(self, other: Tensor) -> builtins.bool: ...
-    def is_set_to(self, tensor: Tensor) -> builtins.bool: ...
-    def is_shared(self) -> builtins.bool: ...
+    def is_same_size(self, other: Tensor) -> builtins.bool:
+        """Return whether the shapes agree."""
+    def is_set_to(self, tensor: Tensor) -> builtins.bool:
+        """Return whether both are the same elements of the same memory."""
+    def is_shared(self) -> builtins.bool:
+        """Return whether other processes can share this tensor's memory: whether share_memory_() was
+        called on it or its base, here or in the process that sent it.
+        """
     @property
     def is_sparse(self) -> builtins.bool: ...
     @property
@@ -397,327 +1592,2371 @@ class TensorMethods:
     def is_xla(self) -> builtins.bool: ...
     @property
     def is_xpu(self) -> builtins.bool: ...
-    def isclose(self, other: Tensor, rtol: builtins.float = ..., atol: builtins.float = ..., equal_nan: builtins.bool = ...) -> Tensor: ...
-    def isfinite(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def isinf(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def isnan(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def isneginf(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def isposinf(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def isreal(self) -> Tensor: ...
-    def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = ..., win_length: builtins.int | None = ..., window: Tensor | None = ..., center: builtins.bool = ..., normalized: builtins.bool = ..., onesided: builtins.bool | None = ..., length: builtins.int | None = ..., return_complex: builtins.bool = ...) -> Tensor: ...
-    def kron(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def kthvalue(self, k: builtins.int, dim: builtins.int = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.kthvalue: ...
-    def lcm(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def lcm_(self, other: Tensor) -> Tensor: ...
-    def ldexp(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def ldexp_(self, other: Tensor) -> Tensor: ...
-    def le(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def le_(self, other: Operand) -> Tensor: ...
-    def lerp(self, end: Operand, weight: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def lerp_(self, end: Operand, weight: Operand) -> Tensor: ...
-    def less(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def less_(self, other: Operand) -> Tensor: ...
-    def less_equal(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def less_equal_(self, other: Operand) -> Tensor: ...
-    def lgamma(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def lgamma_(self) -> Tensor: ...
-    def log(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def log10(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def log10_(self) -> Tensor: ...
-    def log1p(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def log1p_(self) -> Tensor: ...
-    def log2(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def log2_(self) -> Tensor: ...
-    def log_(self) -> Tensor: ...
-    def log_normal_(self, mean: builtins.float = ..., std: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def log_softmax(self, dim: builtins.int = ..., dtype: DTypeLike | None = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def logaddexp(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def logaddexp2(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def logcumsumexp(self, dim: builtins.int = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def logdet(self) -> Tensor: ...
-    def logical_and(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def logical_and_(self, other: Operand) -> Tensor: ...
-    def logical_not(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def logical_not_(self) -> Tensor: ...
-    def logical_or(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def logical_or_(self, other: Operand) -> Tensor: ...
-    def logical_xor(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def logical_xor_(self, other: Operand) -> Tensor: ...
-    def logit(self, eps: builtins.float | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def logit_(self, eps: builtins.float | None = ...) -> Tensor: ...
-    def logsumexp(self, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def long(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def lstsq(self, **kwargs: Any) -> Any: ...
-    def lt(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def lt_(self, other: Operand) -> Tensor: ...
-    def lu(self, pivot: builtins.bool = ..., get_infos: builtins.bool = ..., *, out: Any = ...) -> tuple[Tensor, ...]: ...
-    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+    def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
+        """Return whether |input - other| <= atol + rtol * |other|, element by element.
+
+        Args:
+            input: The tensor.
+            other: The tensor to compare with.
+            rtol: The relative tolerance.
+            atol: The absolute tolerance.
+            equal_nan: Whether NaN is close to NaN.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
+            tensor([ True, False])
+        """
+    def isfinite(self, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input is neither an infinity nor NaN.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of bool of the same shape.
+
+        Example:
+            >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
+            tensor([ True, False, False])
+        """
+    def isinf(self, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input is an infinity.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of bool of the same shape.
+
+        Example:
+            >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
+            tensor([False,  True])
+        """
+    def isnan(self, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input is NaN.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of bool of the same shape.
+
+        Example:
+            >>> torch.isnan(torch.tensor([1.0, float("nan")]))
+            tensor([False,  True])
+        """
+    def isneginf(self, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input is -inf."""
+    def isposinf(self, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input is +inf."""
+    def isreal(self) -> Tensor:
+        """Return where the imaginary part is 0: for real numbers everywhere."""
+    def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
+        """Return the signal whose stretches have these transforms: that of which stft, with the same
+        arguments, made them; of others the one whose stretches come nearest, by squares.
+
+        length cuts it, or adds zeros behind
+        Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
+        Raises  RuntimeError where no window, or a part of one that is 0, lies over a sample
+        """
+    def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return Kronecker's product: each element of input times all of other."""
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
+        """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+    def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the least common multiple of integers, never negative; 0 where one is 0."""
+    def lcm_(self, other: Tensor) -> Tensor:
+        """In-place version of lcm: writes the result into this tensor and returns it."""
+    def ldexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return input * 2**other.
+
+        Dtype   a floating input times a power of integers keeps its dtype
+        """
+    def ldexp_(self, other: Tensor) -> Tensor:
+        """In-place version of ldexp: writes the result into this tensor and returns it."""
+    def le(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input <= other."""
+    def le_(self, other: Operand) -> Tensor:
+        """Return whether input <= other."""
+    def lerp(self, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input + weight * (end - input).
+
+        Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+
+        Args:
+            input: The tensor.
+            end: The tensor at weight 1.
+            weight: A number or a tensor.
+
+        Example:
+            >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
+            tensor([2.5000])
+        """
+    def lerp_(self, end: Operand, weight: Operand) -> Tensor:
+        """Return input + weight * (end - input).
+
+        Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+
+        Args:
+            input: The tensor.
+            end: The tensor at weight 1.
+            weight: A number or a tensor.
+
+        Example:
+            >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
+            tensor([2.5000])
+        """
+    def less(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input < other."""
+    def less_(self, other: Operand) -> Tensor:
+        """Return whether input < other."""
+    def less_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input <= other."""
+    def less_equal_(self, other: Operand) -> Tensor:
+        """Return whether input <= other."""
+    def lgamma(self, *, out: Tensor | None = None) -> Tensor:
+        """Return log of the absolute value of gamma(input)."""
+    def lgamma_(self) -> Tensor:
+        """Return log of the absolute value of gamma(input)."""
+    def log(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the natural logarithm of each element; -inf at 0, NaN below.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
+            tensor([0.0000, 0.6931,   -inf])
+        """
+    def log10(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.log10(torch.tensor([100.0]))
+            tensor([2.])
+        """
+    def log10_(self) -> Tensor:
+        """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.log10(torch.tensor([100.0]))
+            tensor([2.])
+        """
+    def log1p(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the natural logarithm of 1 plus each element, exact near 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.log1p(torch.tensor([0.0, 1.0]))
+            tensor([0.0000, 0.6931])
+        """
+    def log1p_(self) -> Tensor:
+        """Return the natural logarithm of 1 plus each element, exact near 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.log1p(torch.tensor([0.0, 1.0]))
+            tensor([0.0000, 0.6931])
+        """
+    def log2(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.log2(torch.tensor([8.0, 1.0]))
+            tensor([3., 0.])
+        """
+    def log2_(self) -> Tensor:
+        """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.log2(torch.tensor([8.0, 1.0]))
+            tensor([3., 0.])
+        """
+    def log_(self) -> Tensor:
+        """Return the natural logarithm of each element; -inf at 0, NaN below.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
+            tensor([0.0000, 0.6931,   -inf])
+        """
+    def log_normal_(self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with numbers whose logarithms have this mean and deviation."""
+    def log_softmax(self, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return log(softmax(input)) along dim, without overflow.
+
+        Shape   (..., n, ...) -> (..., n, ...)
+
+        Args:
+            input: The tensor.
+            dim: The axis along which the exponentials of the result add up to 1.
+            dtype: The dtype to compute in, and of the result.
+
+        Example:
+            >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
+            tensor([-1.3133, -0.3133])
+        """
+    def logaddexp(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return log(exp(input) + exp(other)) without overflow."""
+    def logaddexp2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return log2(2**input + 2**other) without overflow."""
+    def logcumsumexp(self, dim: builtins.int = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return log(cumsum(exp(input))) along dim, without overflow."""
+    def logdet(self) -> Tensor:
+        """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
+        complex matrices the one whose imaginary part is in (-pi, pi].
+        """
+    def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether both elements are not 0.
+
+        Args:
+            input: The tensor.
+            other: The second tensor; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
+            tensor([ True, False])
+        """
+    def logical_and_(self, other: Operand) -> Tensor:
+        """Return whether both elements are not 0.
+
+        Args:
+            input: The tensor.
+            other: The second tensor; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
+            tensor([ True, False])
+        """
+    def logical_not(self, *, out: Tensor | None = None) -> Tensor:
+        """Return whether each element is 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of bool of the same shape.
+
+        Example:
+            >>> torch.logical_not(torch.tensor([1, 0]))
+            tensor([False,  True])
+        """
+    def logical_not_(self) -> Tensor:
+        """Return whether each element is 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of bool of the same shape.
+
+        Example:
+            >>> torch.logical_not(torch.tensor([1, 0]))
+            tensor([False,  True])
+        """
+    def logical_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input or other is not 0."""
+    def logical_or_(self, other: Operand) -> Tensor:
+        """Return whether input or other is not 0."""
+    def logical_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether exactly one of input and other is 0."""
+    def logical_xor_(self, other: Operand) -> Tensor:
+        """Return whether exactly one of input and other is 0."""
+    def logit(self, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
+        given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+        """
+    def logit_(self, eps: builtins.float | None = None) -> Tensor:
+        """In-place version of logit: writes the result into this tensor and returns it."""
+    def logsumexp(self, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return log(sum(exp(input))) over dim, without overflow.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes.
+            keepdim: Whether the reduced axes stay, with length 1.
+
+        Example:
+            >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
+            tensor(1000.6932)
+        """
+    def long(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in int64; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).long().dtype
+            fastdist.int64
+        """
+    def lstsq(self, **kwargs: Any) -> Any:
+        """Raise RuntimeError: removed from PyTorch; use linalg.lstsq, with its arguments the other way round."""
+    def lt(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input < other."""
+    def lt_(self, other: Operand) -> Tensor:
+        """Return whether input < other."""
+    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
+        """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the X of A @ X = b; linalg.lu_solve is its successor."""
     @property
     def mH(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
-    def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor: ...
-    def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor: ...
-    def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def masked_fill_(self, mask: Operand, value: Operand) -> Tensor: ...
-    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor: ...
-    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor: ...
-    def masked_select(self, mask: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def matmul(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def matrix_exp(self) -> Tensor: ...
-    def matrix_power(self, n: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
+    def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+        """Write callable(e, x, y) over each element e, x and y being the others' there; it is slow.
+
+        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
+                another device, or where callable returns no number
+        """
+    def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+        """Write callable(x, y) over each element x, y being other's there; it is slow.
+
+        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
+                another device, or where callable returns no number
+        """
+    def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input with elements replaced by value where mask holds.
+
+        Args:
+            input: The tensor.
+            mask: A tensor of bool that broadcasts with input.
+            value: A number, or a tensor without axes.
+
+        Example:
+            >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
+            tensor([0., 2.])
+        """
+    def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
+        """Return input with elements replaced by value where mask holds.
+
+        Args:
+            input: The tensor.
+            mask: A tensor of bool that broadcasts with input.
+            value: A number, or a tensor without axes.
+
+        Example:
+            >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
+            tensor([0., 2.])
+        """
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+        """Return input with the elements of source, in order, where mask is true.
+
+        Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+                Note [Places outside] in indexing.py
+        """
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """In-place version of masked_scatter: writes the result into this tensor and returns it."""
+    def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+        number.
+
+        Args:
+            input: The tensor.
+            mask: A tensor of bool that broadcasts with input.
+
+        Example:
+            >>> x = torch.tensor([-1, 2, 3])
+            >>> torch.masked_select(x, x > 0)
+            tensor([2, 3])
+        """
+    def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the matrix product.
+
+        Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
+                is a row on the left, a column on the right, and its axis is gone from the result
+        Raises  RuntimeError if the inner axes differ
+
+        Args:
+            input: The tensor.
+            other: The right operand.
+
+        Example:
+            >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
+            fastdist.Size([2])
+            >>> (torch.ones(5, 2, 3) @ torch.ones(3, 4)).shape
+            fastdist.Size([5, 2, 4])
+        """
+    def matrix_exp(self) -> Tensor:
+        """Return the exponential of matrices; see linalg.matrix_exp."""
+    def matrix_power(self, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """Return input times itself, n times; see linalg.matrix_power."""
     @overload
-    def max(self, *, out: Tensor | None = ...) -> Tensor: ...
+    def max(self, *, out: Tensor | None = ...) -> Tensor:
+        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+
+        Args:
+            input: The tensor.
+            dim: An axis, or a second tensor to compare with; None for all elements.
+            keepdim: Whether the reduced axes stay, with length 1.
+            other: A second tensor to compare with.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+
+        Raises:
+            RuntimeError: There are no elements.
+
+        Example:
+            >>> x = torch.tensor([[1, 5], [7, 2]])
+            >>> torch.max(x)
+            tensor(7)
+            >>> torch.max(x, dim=1).indices
+            tensor([1, 0])
+        """
     @overload
-    def max(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max: ...
+    def max(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
+        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+
+        Args:
+            input: The tensor.
+            dim: An axis, or a second tensor to compare with; None for all elements.
+            keepdim: Whether the reduced axes stay, with length 1.
+            other: A second tensor to compare with.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+
+        Raises:
+            RuntimeError: There are no elements.
+
+        Example:
+            >>> x = torch.tensor([[1, 5], [7, 2]])
+            >>> torch.max(x)
+            tensor(7)
+            >>> torch.max(x, dim=1).indices
+            tensor([1, 0])
+        """
     @overload
-    def max(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def maximum(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def mean(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
+    def max(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
+        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+
+        Args:
+            input: The tensor.
+            dim: An axis, or a second tensor to compare with; None for all elements.
+            keepdim: Whether the reduced axes stay, with length 1.
+            other: A second tensor to compare with.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+
+        Raises:
+            RuntimeError: There are no elements.
+
+        Example:
+            >>> x = torch.tensor([[1, 5], [7, 2]])
+            >>> torch.max(x)
+            tensor(7)
+            >>> torch.max(x, dim=1).indices
+            tensor([1, 0])
+        """
+    def maximum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+
+        Args:
+            input: The tensor.
+            other: The second tensor; it broadcasts with input.
+
+        Example:
+            >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+            tensor([3, 5])
+        """
+    def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return the mean over dim, or over all axes; NaN of nothing.
+
+        Raises  RuntimeError for integers and bool, unless dtype is floating
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes to average over; all if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+            dtype: The dtype to compute in, and of the result.
+
+        Returns:
+            A tensor without the axes dim, or with these at length 1 for keepdim.
+
+        Example:
+            >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+            tensor([1.5000, 3.5000])
+        """
     @overload
-    def median(self, *, out: Tensor | None = ...) -> Tensor: ...
+    def median(self, *, out: Tensor | None = ...) -> Tensor:
+        """Return the lower median of all elements, or along dim; NaN if there is one.
+
+        Args:
+            input: The tensor.
+            dim: The axis; all elements if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`.
+
+        Example:
+            >>> torch.median(torch.tensor([3, 1, 4, 2]))
+            tensor(2)
+        """
     @overload
-    def median(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median: ...
+    def median(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
+        """Return the lower median of all elements, or along dim; NaN if there is one.
+
+        Args:
+            input: The tensor.
+            dim: The axis; all elements if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`.
+
+        Example:
+            >>> torch.median(torch.tensor([3, 1, 4, 2]))
+            tensor(2)
+        """
     @overload
-    def min(self, *, out: Tensor | None = ...) -> Tensor: ...
+    def min(self, *, out: Tensor | None = ...) -> Tensor:
+        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+
+        Args:
+            input: The tensor.
+            dim: An axis, or a second tensor to compare with; None for all elements.
+            keepdim: Whether the reduced axes stay, with length 1.
+            other: A second tensor to compare with.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+
+        Raises:
+            RuntimeError: There are no elements.
+
+        Example:
+            >>> x = torch.tensor([[1, 5], [7, 2]])
+            >>> torch.min(x)
+            tensor(1)
+            >>> torch.min(x, dim=1).values
+            tensor([1, 2])
+        """
     @overload
-    def min(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min: ...
+    def min(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
+        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+
+        Args:
+            input: The tensor.
+            dim: An axis, or a second tensor to compare with; None for all elements.
+            keepdim: Whether the reduced axes stay, with length 1.
+            other: A second tensor to compare with.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+
+        Raises:
+            RuntimeError: There are no elements.
+
+        Example:
+            >>> x = torch.tensor([[1, 5], [7, 2]])
+            >>> torch.min(x)
+            tensor(1)
+            >>> torch.min(x, dim=1).values
+            tensor([1, 2])
+        """
     @overload
-    def min(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def minimum(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def mm(self, mat2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def mode(self, dim: builtins.int = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.mode: ...
-    def module_load(self, other: Tensor, assign: builtins.bool = ...) -> Tensor: ...
-    def moveaxis(self, source: Any, destination: Any) -> Tensor: ...
-    def movedim(self, source: Any, destination: Any) -> Tensor: ...
-    def msort(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def mtia(self, device: DeviceLike = ..., non_blocking: builtins.bool = ..., **more: Any) -> Tensor: ...
-    def mul(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def mul_(self, other: Operand) -> Tensor: ...
-    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = ..., *, generator: Generator | None = ..., out: Tensor | None = ...) -> Tensor: ...
-    def multiply(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def multiply_(self, other: Operand) -> Tensor: ...
-    def mv(self, vec: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def mvlgamma(self, p: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
-    def mvlgamma_(self, p: builtins.int) -> Tensor: ...
+    def min(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
+        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+
+        Args:
+            input: The tensor.
+            dim: An axis, or a second tensor to compare with; None for all elements.
+            keepdim: Whether the reduced axes stay, with length 1.
+            other: A second tensor to compare with.
+            out: Tensors into which the result is written.
+
+        Returns:
+            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+
+        Raises:
+            RuntimeError: There are no elements.
+
+        Example:
+            >>> x = torch.tensor([[1, 5], [7, 2]])
+            >>> torch.min(x)
+            tensor(1)
+            >>> torch.min(x, dim=1).values
+            tensor([1, 2])
+        """
+    def minimum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+
+        Args:
+            input: The tensor.
+            other: The second tensor; it broadcasts with input.
+
+        Example:
+            >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+            tensor([1, 2])
+        """
+    def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the product of two matrices.
+
+        Args:
+            input: The tensor.
+            mat2: The right matrix, of shape (k, m).
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A matrix of shape (n, m), for an input of shape (n, k).
+
+        Example:
+            >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
+            tensor([[3.],
+                    [3.]])
+        """
+    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
+        """Return (values, indices) of the most common along dim: the smallest of those that are as
+        common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
+        """
+    def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
+        """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
+        memory, or with assign other itself, outside of its graph.
+        """
+    def moveaxis(self, source: Any, destination: Any) -> Tensor:
+        """Return the view with the axes source moved to the places destination.
+
+        Args:
+            input: The tensor.
+            source: An axis, or several.
+            destination: Its new place, or theirs.
+
+        Example:
+            >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
+            fastdist.Size([3, 4, 2])
+        """
+    def movedim(self, source: Any, destination: Any) -> Tensor:
+        """Return the view with the axes source moved to the places destination.
+
+        Args:
+            input: The tensor.
+            source: An axis, or several.
+            destination: Its new place, or theirs.
+
+        Example:
+            >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
+            fastdist.Size([3, 4, 2])
+        """
+    def msort(self, *, out: Tensor | None = None) -> Tensor:
+        """Return input in order along its first axis."""
+    def mtia(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
+        """Raise RuntimeError: there is no mtia here."""
+    def mul(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input * other.
+
+        Shape   (...), (...) -> broadcast
+
+        Args:
+            input: The tensor.
+            other: The right factor: a tensor or a number.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+            tensor([3., 6.])
+        """
+    def mul_(self, other: Operand) -> Tensor:
+        """Return input * other.
+
+        Shape   (...), (...) -> broadcast
+
+        Args:
+            input: The tensor.
+            other: The right factor: a tensor or a number.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+            tensor([3., 6.])
+        """
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+        """Return indices into each row of input, drawn with probabilities in proportion to the
+        elements.
+
+        Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
+        Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
+                without replacement than there are places; on a device, which is not waited for,
+                chances are not looked at
+
+        Args:
+            input: The weights, one row or several; not negative.
+            num_samples: How many indices for each row.
+            replacement: Whether an index may be drawn twice.
+            generator: The generator to draw from; the default one if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
+            tensor([1])
+        """
+    def multiply(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input * other.
+
+        Shape   (...), (...) -> broadcast
+
+        Args:
+            input: The tensor.
+            other: The right factor: a tensor or a number.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+            tensor([3., 6.])
+        """
+    def multiply_(self, other: Operand) -> Tensor:
+        """Return input * other.
+
+        Shape   (...), (...) -> broadcast
+
+        Args:
+            input: The tensor.
+            other: The right factor: a tensor or a number.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+            tensor([3., 6.])
+        """
+    def mv(self, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the product of a matrix and a vector."""
+    def mvlgamma(self, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """Return the logarithm of the multivariate gamma function of dimension p."""
+    def mvlgamma_(self, p: builtins.int) -> Tensor:
+        """In-place version of mvlgamma: writes the result into this tensor and returns it."""
     @property
     def name(self) -> None: ...
-    def nan_to_num(self, nan: builtins.float | None = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def nan_to_num_(self, nan: builtins.float | None = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ...) -> Tensor: ...
-    def nanmean(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
+    def nan_to_num(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Return input with NaN and infinities replaced by numbers.
+
+        Args:
+            input: The tensor.
+            nan: The replacement of NaN; 0 if None.
+            posinf: The replacement of inf; the largest number of the dtype if None.
+            neginf: The replacement of -inf; the smallest number of the dtype if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
+            tensor([0., 9.])
+        """
+    def nan_to_num_(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
+        """In-place version of nan_to_num: writes the result into this tensor and returns it."""
+    def nanmean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Return the mean over dim of what is not NaN.
+
+        Raises  RuntimeError for integers and bool
+        """
     @overload
-    def nanmedian(self, *, out: Tensor | None = ...) -> Tensor: ...
+    def nanmedian(self, *, out: Tensor | None = ...) -> Tensor:
+        """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
     @overload
-    def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian: ...
-    def nanquantile(self, q: Any, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, interpolation: str = ..., out: Tensor | None = ...) -> Tensor: ...
-    def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor: ...
-    def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
-    def ne(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def ne_(self, other: Operand) -> Tensor: ...
-    def neg(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def neg_(self) -> Tensor: ...
-    def negative(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def negative_(self) -> Tensor: ...
-    def new(self, *args: Any, device: DeviceLike = ...) -> Tensor: ...
-    def new_empty(self, *size: Sizes, dtype: DTypeLike | None = ..., device: DeviceLike = ..., **more: Any) -> Tensor: ...
-    def new_empty_strided(self, size: Sizes, stride: Any, dtype: DTypeLike | None = ..., device: DeviceLike = ..., **more: Any) -> Tensor: ...
-    def new_full(self, size: Sizes, fill_value: Scalar, dtype: DTypeLike | None = ..., device: DeviceLike = ..., **more: Any) -> Tensor: ...
-    def new_ones(self, *size: Sizes, dtype: DTypeLike | None = ..., device: DeviceLike = ..., **more: Any) -> Tensor: ...
-    def new_tensor(self, data: Any, dtype: DTypeLike | None = ..., device: DeviceLike = ..., **more: Any) -> Tensor: ...
-    def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = ..., device: DeviceLike = ..., **more: Any) -> Tensor: ...
-    def nextafter(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def nextafter_(self, other: Operand) -> Tensor: ...
+    def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
+        """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+    def nanquantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
+        """Return the numbers below which the shares q of what is not NaN lie."""
+    def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Return the sum over dim of what is not NaN."""
+    def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+        """Return the view of length elements along dim from start on.
+
+        Args:
+            input: The tensor.
+            dim: The axis.
+            start: The first index.
+            length: How many indices.
+
+        Example:
+            >>> torch.narrow(torch.arange(5), 0, 1, 3)
+            tensor([1, 2, 3])
+        """
+    def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """Return a copy of length elements from start on along dim."""
+    def ne(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether elements differ; NaN differs from everything.
+
+        Args:
+            input: The tensor.
+            other: A tensor or a number; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.ne(torch.tensor([1, 2]), 2)
+            tensor([ True, False])
+        """
+    def ne_(self, other: Operand) -> Tensor:
+        """Return whether elements differ; NaN differs from everything.
+
+        Args:
+            input: The tensor.
+            other: A tensor or a number; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.ne(torch.tensor([1, 2]), 2)
+            tensor([ True, False])
+        """
+    def neg(self, *, out: Tensor | None = None) -> Tensor:
+        """Return each element with its sign changed.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.neg(torch.tensor([1, -2]))
+            tensor([-1,  2])
+        """
+    def neg_(self) -> Tensor:
+        """Return each element with its sign changed.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.neg(torch.tensor([1, -2]))
+            tensor([-1,  2])
+        """
+    def negative(self, *, out: Tensor | None = None) -> Tensor:
+        """Return each element with its sign changed.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.neg(torch.tensor([1, -2]))
+            tensor([-1,  2])
+        """
+    def negative_(self) -> Tensor:
+        """Return each element with its sign changed.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.neg(torch.tensor([1, -2]))
+            tensor([-1,  2])
+        """
+    def new(self, *args: Any, device: DeviceLike = ...) -> Tensor:
+        """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
+        its device, as the old constructors do; or another handle to the Tensor given.
+
+        Raises  TypeError for a Tensor of another dtype or device
+
+        Args:
+            *args: Sizes, or data to copy.
+            device: Where the result lives; where this tensor lives if None.
+
+        Example:
+            >>> torch.ones(1).new([1, 2])
+            tensor([1., 2.])
+        """
+    def new_empty(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
+        """Return uninitialized memory of size, in this tensor's dtype and on its device unless given.
+
+        Args:
+            *size: The lengths of the axes, as numbers or as one tuple.
+            dtype: The dtype; this tensor's if None.
+            device: Where the result lives; where this tensor lives if None.
+            **more: Further arguments of `empty`.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int8).new_empty(2, 3).dtype
+            fastdist.int8
+        """
+    def new_empty_strided(self, size: Sizes, stride: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
+        """Return memory of size whose elements lie stride apart, in this tensor's dtype and on its
+        device unless told otherwise.
+        """
+    def new_full(self, size: Sizes, fill_value: Scalar, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
+        """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise.
+
+        Args:
+            size: The lengths of the axes, as a tuple.
+            fill_value: The number.
+            dtype: The dtype; this tensor's if None.
+            device: Where the result lives; where this tensor lives if None.
+            **more: Further arguments of `full`.
+
+        Example:
+            >>> torch.ones(1).new_full((2,), 7)
+            tensor([7., 7.])
+        """
+    def new_ones(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
+        """Return ones of size, in this tensor's dtype and on its device unless told otherwise.
+
+        Args:
+            *size: The lengths of the axes, as numbers or as one tuple.
+            dtype: The dtype; this tensor's if None.
+            device: Where the result lives; where this tensor lives if None.
+            **more: Further arguments of `ones`.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int64).new_ones(2)
+            tensor([1, 1])
+        """
+    def new_tensor(self, data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
+        """Return a copy of data, in this tensor's dtype and on its device unless told otherwise."""
+    def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
+        """Return zeros of size, in this tensor's dtype and on its device unless told otherwise.
+
+        Args:
+            *size: The lengths of the axes, as numbers or as one tuple.
+            dtype: The dtype; this tensor's if None.
+            device: Where the result lives; where this tensor lives if None.
+            **more: Further arguments of `zeros`.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.float64).new_zeros(2)
+            tensor([0., 0.], dtype=fastdist.float64)
+        """
+    def nextafter(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return the floating-point number next to input on the way to other, which it is if both are
+        equal: then it has no gradient, else input's is 1.
+        """
+    def nextafter_(self, other: Operand) -> Tensor:
+        """Return the floating-point number next to input on the way to other, which it is if both are
+        equal: then it has no gradient, else input's is 1.
+        """
     @overload
-    def nonzero(self, *, as_tuple: Literal[False] = ..., out: Tensor | None = ...) -> Tensor: ...
+    def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
+        """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+
+        Args:
+            input: The tensor.
+            as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+
+        Returns:
+            A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
+
+        Example:
+            >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
+            tensor([[0, 1],
+                    [1, 0]])
+        """
     @overload
-    def nonzero(self, *, as_tuple: Literal[True], out: Any = ...) -> tuple[Tensor, ...]: ...
+    def nonzero(self, *, as_tuple: Literal[True], out: Any = None) -> tuple[Tensor, ...]:
+        """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+
+        Args:
+            input: The tensor.
+            as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+
+        Returns:
+            A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
+
+        Example:
+            >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
+            tensor([[0, 1],
+                    [1, 0]])
+        """
     @overload
-    def nonzero(self, *, as_tuple: builtins.bool = ..., out: Any = ...) -> Any: ...
-    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = ..., out: Tensor | None = ...) -> Tensor: ...
-    def norm(self, p: builtins.float | str | None = ..., dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., out: Tensor | None = ..., dtype: DTypeLike | None = ...) -> Tensor: ...
-    def normal_(self, mean: builtins.float = ..., std: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def not_equal(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def not_equal_(self, other: Operand) -> Tensor: ...
-    def numpy(self, *, force: builtins.bool = ...) -> NDArray: ...
-    def orgqr(self, input2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def ormqr(self, input2: Tensor, input3: Tensor, left: builtins.bool = ..., transpose: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def outer(self, vec2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+    def nonzero(self, *, as_tuple: builtins.bool = False, out: Any = None) -> Any:
+        """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+
+        Args:
+            input: The tensor.
+            as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+
+        Returns:
+            A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
+
+        Example:
+            >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
+            tensor([[0, 1],
+                    [1, 0]])
+        """
+    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
+        """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
+    def norm(self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
+        """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
+        values.
+
+        Args:
+            input: The tensor.
+            p: The order: a number, inf, "fro" or "nuc".
+            dim: The axis or axes to reduce; all if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
+            dtype: The dtype to compute in.
+
+        Example:
+            >>> torch.norm(torch.tensor([3.0, 4.0]))
+            tensor(5.)
+        """
+    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with numbers of mean and std."""
+    def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return whether elements differ; NaN differs from everything.
+
+        Args:
+            input: The tensor.
+            other: A tensor or a number; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.ne(torch.tensor([1, 2]), 2)
+            tensor([ True, False])
+        """
+    def not_equal_(self, other: Operand) -> Tensor:
+        """Return whether elements differ; NaN differs from everything.
+
+        Args:
+            input: The tensor.
+            other: A tensor or a number; it broadcasts with input.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.ne(torch.tensor([1, 2]), 2)
+            tensor([ True, False])
+        """
+    def numpy(self, *, force: builtins.bool = False) -> NDArray:
+        """Return the elements as a NumPy array that shares memory with this CPU tensor.
+
+        Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
+                one on another device, unless force; TypeError for bfloat16
+
+        Args:
+            force: Whether to detach, copy to the CPU, and resolve conjugates and negations first.
+
+        Example:
+            >>> x = torch.zeros(2)
+            >>> x.numpy()[0] = 5
+            >>> x
+            tensor([5., 0.])
+        """
+    def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the first columns of a product of reflections; see linalg.householder_product."""
+    def ormqr(self, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
+        see linalg.householder_product.
+
+        Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
+        """
+    def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the products of each element of one vector with each of another.
+
+        Args:
+            input: The tensor.
+            vec2: The second vector.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A matrix of shape (n, m).
+
+        Example:
+            >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+            tensor([[3, 4],
+                    [6, 8]])
+        """
     @property
     def output_nr(self) -> builtins.int: ...
-    def permute(self, *_dims: Sizes, dims: Sizes = ...) -> Tensor: ...
-    def pin_memory(self, device: DeviceLike = ...) -> Tensor: ...
-    def pinverse(self, rcond: builtins.float = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def polygamma(self, n: builtins.int) -> Tensor: ...
-    def polygamma_(self, n: builtins.int) -> Tensor: ...
-    def positive(self) -> Tensor: ...
-    def pow(self, exponent: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def pow_(self, exponent: Operand) -> Tensor: ...
-    def prelu(self, weight: Tensor) -> Tensor: ...
-    def prod(self, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = ...) -> Tensor: ...
-    def qr(self, some: builtins.bool = ..., *, out: Any = ...) -> return_types.qr: ...
-    def quantile(self, q: Any, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, interpolation: str = ..., out: Tensor | None = ...) -> Tensor: ...
-    def rad2deg(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def rad2deg_(self) -> Tensor: ...
-    def random_(self, from_: builtins.int = ..., to: builtins.int | None = ..., *, generator: Generator | None = ...) -> Tensor: ...
-    def ravel(self) -> Tensor: ...
+    def permute(self, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+        """Return a view with the axes in the order dims.
+
+        Args:
+            input: The tensor.
+            *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+
+        Raises:
+            RuntimeError: An axis is missing or named twice.
+
+        Example:
+            >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
+            fastdist.Size([4, 2, 3])
+        """
+    def pin_memory(self, device: DeviceLike = ...) -> Tensor:
+        """Return the tensor in pinned memory, for copies that do not block the program: itself if it is
+        pinned.
+
+        Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
+        """
+    def pinverse(self, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
+        """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+    def polygamma(self, n: builtins.int) -> Tensor:
+        """Return the n-th derivative of digamma."""
+    def polygamma_(self, n: builtins.int) -> Tensor:
+        """In-place version of polygamma: writes the result into this tensor and returns it."""
+    def positive(self) -> Tensor:
+        """Return input itself.
+
+        Raises  RuntimeError for bool
+        """
+    def pow(self, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input to the power of exponent.
+
+        Raises  RuntimeError for an integer to a negative integer number
+
+        Args:
+            input: The base: a tensor or a number.
+            exponent: A tensor or a number.
+
+        Returns:
+            A tensor of the shape to which both broadcast.
+
+        Example:
+            >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+            tensor([1., 4., 9.])
+        """
+    def pow_(self, exponent: Operand) -> Tensor:
+        """Return input to the power of exponent.
+
+        Raises  RuntimeError for an integer to a negative integer number
+
+        Args:
+            input: The base: a tensor or a number.
+            exponent: A tensor or a number.
+
+        Returns:
+            A tensor of the shape to which both broadcast.
+
+        Example:
+            >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+            tensor([1., 4., 9.])
+        """
+    def prelu(self, weight: Tensor) -> Tensor:
+        """Return input where positive, weight * input elsewhere; weight is one number or one a
+        channel.
+        """
+    def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return the product over dim, or over all axes.
+
+        Dtype   integers and bool multiply in int64; floating -> the same
+
+        Args:
+            input: The tensor.
+            dim: The axis to multiply along; all if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+            dtype: The dtype to multiply in, and of the result.
+
+        Example:
+            >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+            tensor([3., 8.])
+        """
+    def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """Return input with source at index of its flat order, or added there."""
+    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """In-place version of put: writes the result into this tensor and returns it."""
+    def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
+        """Return (Q, R); linalg.qr is its successor."""
+    def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
+        """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
+        there is one.
+
+        Args:
+            input: The tensor.
+            q: A share from 0 to 1, or a tensor of shares.
+            dim: The axis; all elements if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+            interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+
+        Example:
+            >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
+            tensor(2.)
+        """
+    def rad2deg(self, *, out: Tensor | None = None) -> Tensor:
+        """Return an angle in radians as degrees."""
+    def rad2deg_(self) -> Tensor:
+        """Return an angle in radians as degrees."""
+    def random_(self, from_: builtins.int = 0, to: builtins.int | None = None, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
+    def ravel(self) -> Tensor:
+        """Return input as a vector; a view where possible.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.zeros(2, 3).ravel().shape
+            fastdist.Size([6])
+        """
     @property
     def real(self) -> Tensor: ...
     @real.setter
     def real(self, value: Tensor) -> None: ...
-    def reciprocal(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def reciprocal_(self) -> Tensor: ...
-    def record_stream(self, stream: Any) -> None: ...
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any: ...
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any: ...
-    def relu(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def relu_(self) -> Tensor: ...
-    def remainder(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def remainder_(self, other: Operand) -> Tensor: ...
-    def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = ...) -> Tensor: ...
-    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor: ...
-    def repeat(self, *repeats: Any) -> Tensor: ...
-    def repeat_interleave(self, repeats: Any = ..., dim: builtins.int | None = ..., *, output_size: builtins.int | None = ...) -> Tensor: ...
+    def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
+        """Return 1 over each element.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
+            tensor([0.5000, 0.2500])
+        """
+    def reciprocal_(self) -> Tensor:
+        """Return 1 over each element.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
+            tensor([0.5000, 0.2500])
+        """
+    def record_stream(self, stream: Any) -> None:
+        """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
+        on the CPU there is nothing to do.
+        """
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
+        """Call hook(grad) each time this tensor's gradient is computed; a Tensor that it returns
+        replaces it.
+
+        Raises  RuntimeError for a tensor that does not require grad
+
+        Args:
+            hook: A function of the gradient.
+
+        Returns:
+            A handle; its `remove()` takes the hook away.
+
+        Example:
+            >>> x = torch.ones(2, requires_grad=True)
+            >>> handle = x.register_hook(lambda gradient: 10 * gradient)
+            >>> x.sum().backward()
+            >>> x.grad
+            tensor([10., 10.])
+        """
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
+        """Call hook(tensor) each time after a gradient was added to this leaf's `.grad`.
+
+        Raises  RuntimeError for a tensor that is not a leaf that requires grad
+        """
+    def relu(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the larger of 0 and each element; the gradient at 0 is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.relu(torch.tensor([-1.0, 2.0]))
+            tensor([0., 2.])
+        """
+    def relu_(self) -> Tensor:
+        """Return the larger of 0 and each element; the gradient at 0 is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.relu(torch.tensor([-1.0, 2.0]))
+            tensor([0., 2.])
+        """
+    def remainder(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input - floor(input / other) * other: what Python's % gives, with the sign of
+        other.
+        """
+    def remainder_(self, other: Operand) -> Tensor:
+        """Return input - floor(input / other) * other: what Python's % gives, with the sign of
+        other.
+        """
+    def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
+        """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
+        it.
+        """
+    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+        """In-place version of renorm: writes the result into this tensor and returns it."""
+    def repeat(self, *repeats: Any) -> Tensor:
+        """Return input copied so many times along each axis; more numbers than axes add axes.
+
+        Args:
+            input: The tensor.
+            *repeats: How often, for each axis, as numbers or as one tuple.
+
+        Example:
+            >>> torch.tensor([1, 2]).repeat(2, 2)
+            tensor([[1, 2, 1, 2],
+                    [1, 2, 1, 2]])
+        """
+    def repeat_interleave(self, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
+        """Return input with each element, or each slice along dim, repeated; of one tensor of counts
+        alone, each index as often as its count.
+
+        Args:
+            input: The tensor; or the counts, if repeats is left out.
+            repeats: A count, or a tensor of one count for each.
+            dim: The axis; the flattened tensor if None.
+            output_size: The length of the result, if known: a GPU is not waited for then.
+
+        Example:
+            >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
+            tensor([1, 1, 2, 2])
+            >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 3]))
+            tensor([1, 2, 2, 2])
+        """
     @property
     def requires_grad(self) -> builtins.bool: ...
     @requires_grad.setter
     def requires_grad(self, value: builtins.bool) -> None: ...
-    def requires_grad_(self, requires_grad: builtins.bool = ...) -> Tensor: ...
-    def reshape(self, *sizes: Sizes, shape: Sizes | None = ...) -> Tensor: ...
-    def reshape_as(self, other: Tensor) -> Tensor: ...
-    def resize(self, *sizes: Sizes) -> Tensor: ...
-    def resize_(self, *sizes: Sizes, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def resize_as(self, tensor: Tensor) -> Tensor: ...
-    def resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def resolve_conj(self) -> Tensor: ...
-    def resolve_neg(self) -> Tensor: ...
-    def retain_grad(self) -> None: ...
+    def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
+        """Turn gradients of this leaf on or off; return the tensor.
+
+        Raises  RuntimeError for a tensor that an op made, or one whose dtype is not floating
+                TypeError for a value that is not a bool
+        """
+    def reshape(self, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
+        """Return the elements under another shape: a view where strides allow, else a copy.
+
+        Args:
+            input: The tensor.
+            *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
+                and is worked out from the others.
+            shape: The same by name, as NumPy calls it.
+
+        Raises:
+            RuntimeError: The sizes do not hold as many elements.
+
+        Example:
+            >>> torch.arange(6).reshape(2, -1)
+            tensor([[0, 1, 2],
+                    [3, 4, 5]])
+        """
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """Return input in other's shape; a view where possible.
+
+        Args:
+            input: The tensor.
+            other: The tensor whose shape is taken.
+
+        Example:
+            >>> torch.arange(4).reshape_as(torch.zeros(2, 2)).shape
+            fastdist.Size([2, 2])
+        """
+    def resize(self, *sizes: Sizes) -> Tensor:
+        """Return the elements under other sizes: reshape is the newer name.
+
+        Raises  RuntimeError for another number of elements
+
+        Args:
+            *sizes: The lengths of the axes.
+
+        Example:
+            >>> import warnings
+            >>> with warnings.catch_warnings():
+            ...     warnings.simplefilter("ignore")
+            ...     torch.arange(4).resize(2, 2).shape
+            fastdist.Size([2, 2])
+        """
+    def resize_(self, *sizes: Sizes, memory_format: MemoryFormat | None = None) -> Tensor:
+        """Give this tensor other sizes, in C order or as memory_format says; what lies in its memory
+        stays, what is new is not written. Return the tensor.
+
+        Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
+        Note    where the memory is too short, this tensor gets other memory, and views keep the old
+        """
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """Return the elements under another tensor's sizes: reshape_as is the newer name.
+
+        Raises  RuntimeError for another number of elements
+        """
+    def resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
+        """Give this tensor the sizes of another; with preserve_format, its channels last where they are
+        last there. Raises as resize_.
+        """
+    def resolve_conj(self) -> Tensor:
+        """Return the numbers of a conjugated view in memory of their own; any other tensor itself."""
+    def resolve_neg(self) -> Tensor:
+        """Return the numbers of a negated view in memory of their own; any other tensor itself."""
+    def retain_grad(self) -> None:
+        """Keep this result's gradient in `.grad` after backward.
+
+        Raises  RuntimeError for a tensor that does not require grad
+        """
     @property
     def retains_grad(self) -> builtins.bool: ...
-    def roll(self, shifts: Any, dims: Sizes | None = ...) -> Tensor: ...
-    def rot90(self, k: builtins.int = ..., dims: Sizes = ...) -> Tensor: ...
-    def round(self, *, decimals: builtins.int = ..., out: Tensor | None = ...) -> Tensor: ...
-    def round_(self, *, decimals: builtins.int = ...) -> Tensor: ...
-    def rsqrt(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def rsqrt_(self) -> Tensor: ...
-    def scatter(self, dim: builtins.int, index: Tensor, src: Any = ..., *, value: Any = ..., reduce: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-    def scatter_(self, dim: builtins.int, index: Tensor, src: Any = ..., *, value: Any = ..., reduce: str | None = ...) -> Tensor: ...
-    def scatter_add(self, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def scatter_add_(self, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = ..., out: Tensor | None = ...) -> Tensor: ...
-    def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = ...) -> Tensor: ...
-    def select(self, dim: builtins.int, index: builtins.int) -> Tensor: ...
-    def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor: ...
-    def set_(self, source: Any = ..., storage_offset: builtins.int = ..., size: Sizes = ..., stride: Any = ...) -> Tensor: ...
-    def sgn(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sgn_(self) -> Tensor: ...
-    def share_memory_(self) -> Tensor: ...
-    def short(self, memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def sigmoid(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sigmoid_(self) -> Tensor: ...
-    def sign(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sign_(self) -> Tensor: ...
-    def signbit(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sin(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sin_(self) -> Tensor: ...
-    def sinc(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sinc_(self) -> Tensor: ...
-    def sinh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sinh_(self) -> Tensor: ...
-    def slice_scatter(self, src: Tensor, dim: builtins.int = ..., start: builtins.int | None = ..., end: builtins.int | None = ..., step: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def slogdet(self, *, out: Any = ...) -> return_types.slogdet: ...
-    def smm(self, mat: Tensor) -> Tensor: ...
-    def softmax(self, dim: builtins.int = ..., dtype: DTypeLike | None = ..., *, out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def solve(self, **kwargs: Any) -> Any: ...
-    def sort(self, dim: builtins.int = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, out: Any = ...) -> return_types.sort: ...
-    def sparse_dim(self) -> builtins.int: ...
-    def sparse_mask(self, mask: Tensor) -> Tensor: ...
-    def split(self, split_size_or_sections: Any = ..., dim: builtins.int = ..., *, split_size: Any = ...) -> tuple[Tensor, ...]: ...
-    def split_with_sizes(self, split_sizes: Any, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-    def sqrt(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def sqrt_(self) -> Tensor: ...
-    def square(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def square_(self) -> Tensor: ...
-    def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def squeeze_(self, dim: builtins.int | Sequence[builtins.int] | None = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def std(self, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: Any = ..., out: Tensor | None = ...) -> Tensor: ...
-    def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = ..., win_length: builtins.int | None = ..., window: Tensor | None = ..., center: builtins.bool = ..., pad_mode: str = ..., normalized: builtins.bool = ..., onesided: builtins.bool | None = ..., return_complex: builtins.bool | None = ..., align_to_window: builtins.bool | None = ...) -> Tensor: ...
-    def storage(self) -> TypedStorage: ...
-    def storage_offset(self) -> builtins.int: ...
-    def storage_type(self) -> Any: ...
-    def sub(self, other: Operand, *, alpha: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-    def sub_(self, other: Operand, *, alpha: builtins.complex = ...) -> Tensor: ...
-    def subtract(self, other: Operand, *, alpha: builtins.complex = ..., out: Tensor | None = ...) -> Tensor: ...
-    def subtract_(self, other: Operand, *, alpha: builtins.complex = ...) -> Tensor: ...
-    def sum(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, dtype: DTypeLike | None = ..., out: Tensor | None = ..., axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor: ...
-    def sum_to_size(self, *size: Sizes) -> Tensor: ...
-    def svd(self, some: builtins.bool = ..., compute_uv: builtins.bool = ..., *, out: Any = ...) -> return_types.svd: ...
-    def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor: ...
-    def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor: ...
-    def swapdims(self, axis0: builtins.int, axis1: builtins.int) -> Tensor: ...
-    def swapdims_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor: ...
-    def symeig(self, **kwargs: Any) -> Any: ...
-    def t(self) -> Tensor: ...
-    def t_(self) -> Tensor: ...
-    def take(self, index: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def tan(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def tan_(self) -> Tensor: ...
-    def tanh(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def tanh_(self) -> Tensor: ...
-    def tensor_split(self, indices_or_sections: Any, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-    def tile(self, *dims: Sizes) -> Tensor: ...
-    def to(self, *args: Any, dtype: DTypeLike | None = ..., device: DeviceLike = ..., non_blocking: builtins.bool = ..., copy: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Tensor: ...
-    def to_dense(self, dtype: DTypeLike | None = ..., *, masked_grad: builtins.bool | None = ...) -> Tensor: ...
-    def to_sparse(self, sparse_dim: Any = ..., *, layout: Any = ...) -> Tensor: ...
-    def to_sparse_coo(self) -> Tensor: ...
-    def topk(self, k: builtins.int, dim: builtins.int = ..., largest: builtins.bool = ..., sorted: builtins.bool = ..., *, out: Any = ...) -> return_types.topk: ...
-    def trace(self) -> Tensor: ...
-    def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor: ...
-    def triangular_solve(self, A: Tensor, upper: builtins.bool = ..., transpose: builtins.bool = ..., unitriangular: builtins.bool = ..., *, out: Any = ...) -> return_types.triangular_solve: ...
-    def tril(self, diagonal: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def tril_(self, diagonal: builtins.int = ...) -> Tensor: ...
-    def triu(self, diagonal: builtins.int = ..., *, out: Tensor | None = ...) -> Tensor: ...
-    def triu_(self, diagonal: builtins.int = ...) -> Tensor: ...
-    def true_divide(self, other: Operand, *, rounding_mode: str | None = ..., out: Tensor | None = ...) -> Tensor: ...
-    def true_divide_(self, other: Operand, *, rounding_mode: str | None = ...) -> Tensor: ...
-    def trunc(self, *, out: Tensor | None = ...) -> Tensor: ...
-    def trunc_(self) -> Tensor: ...
-    def type(self, dtype: Any = ..., non_blocking: builtins.bool = ..., memory_format: MemoryFormat | None = ...) -> Any: ...
-    def type_as(self, other: Tensor) -> Tensor: ...
-    def unbind(self, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-    def unflatten(self, dim: builtins.int, sizes: Sizes) -> Tensor: ...
-    def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor: ...
-    def uniform_(self, from_: builtins.float = ..., to: builtins.float = ..., *, generator: Generator | None = ...) -> Tensor: ...
+    def roll(self, shifts: Any, dims: Sizes | None = None) -> Tensor:
+        """Return a copy shifted along dims; elements that leave at the end enter at the front.
+
+        Args:
+            input: The tensor.
+            shifts: By how many places, a number or one for each of dims.
+            dims: The axis or axes; the flattened tensor if None.
+
+        Example:
+            >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+            tensor([3, 1, 2])
+        """
+    def rot90(self, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
+        """Return a copy turned by k quarters from the first of dims towards the second."""
+    def round(self, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
+        """Return each element rounded to so many decimals; halves go to the even neighbour.
+
+        Args:
+            input: The tensor.
+            decimals: How many; negative ones round to tens, hundreds and so on.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
+            tensor([0., 2., 2.])
+        """
+    def round_(self, *, decimals: builtins.int = 0) -> Tensor:
+        """In-place version of round: writes the result into this tensor and returns it."""
+    def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
+        """Return 1 over the square root of each element.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
+            tensor([0.5000, 1.0000])
+        """
+    def rsqrt_(self) -> Tensor:
+        """Return 1 over the square root of each element.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
+            tensor([0.5000, 1.0000])
+        """
+    def scatter(self, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
+        """Return input with src, a tensor or a number, written at index along dim.
+
+        Args:
+            input: The tensor.
+            dim: The axis along which index counts.
+            index: Numbers of elements along dim, in int64.
+            src: A tensor at least as large as index, or a number.
+            value: A number, in place of src.
+            reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
+            tensor([[0., 0., 1.],
+                    [1., 0., 0.]])
+        """
+    def scatter_(self, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
+        """In-place version of scatter: writes the result into this tensor and returns it."""
+    def scatter_add(self, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return input with src added at index along dim."""
+    def scatter_add_(self, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """In-place version of scatter_add: writes the result into this tensor and returns it."""
+    def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
+        """Return input with src at index along dim; what meets at a place is reduced by sum, prod,
+        mean, amax or amin, with what stood there unless include_self is False.
+        """
+    def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
+        """In-place version of scatter_reduce: writes the result into this tensor and returns it."""
+    def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
+        """Return the view of one index along dim, without that axis.
+
+        Args:
+            input: The tensor.
+            dim: The axis to remove.
+            index: The index along it.
+
+        Example:
+            >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
+            tensor([1, 3])
+        """
+    def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+        """Return a copy of input with src in the place of its slice at index along dim."""
+    def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Sizes = ..., stride: Any = None) -> Tensor:
+        """Let this tensor be other memory: that of a tensor, a storage or a part of one; none given, no
+        memory at all. Return the tensor.
+
+        Raises  RuntimeError for another dtype or device, for what leaves the storage, and for a leaf
+                or a result that requires grad outside of no_grad
+        Note    a storage does not grow, as PyTorch's may
+        """
+    def sgn(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+    def sgn_(self) -> Tensor:
+        """In-place version of sgn: writes the result into this tensor and returns it."""
+    def share_memory_(self) -> Tensor:
+        """Move this tensor's memory, in place, to where other processes can share it; return the
+        tensor.
+
+        A tensor that is then sent to a `fastdist.multiprocessing` process, or put on a queue or pipe of
+        it, has the same memory there, and so have its views; every other tensor that is sent is a copy.
+        `pickle`, `copy.deepcopy` and `clone` copy as ever. A tensor that is shared already keeps its
+        memory.
+
+        Device  cpu; Linux alone
+        Thread  only while no other thread uses the memory
+        Raises  DeviceError for another device; SharedMemoryError where the system has no such memory
+        Note    views made before move along, NumPy arrays do not; looks through all living objects.
+                `.grad` is not sent, as in PyTorch: each process has its own. Each call holds one
+                descriptor (two before Python 3.13) until the memory is free; `Module.share_memory` is
+                one call. Through a queue or pipe, the sender must live until the receiver has it
+        """
+    def short(self, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in int16; itself if its dtype and layout are these already.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int16).short().dtype
+            fastdist.int16
+        """
+    def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
+        """Return 1 / (1 + exp(-x)) for each element x.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
+            tensor([0.5000, 0.8808])
+        """
+    def sigmoid_(self) -> Tensor:
+        """Return 1 / (1 + exp(-x)) for each element x.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
+            tensor([0.5000, 0.8808])
+        """
+    def sign(self, *, out: Tensor | None = None) -> Tensor:
+        """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
+            tensor([-1.,  0.,  1.])
+        """
+    def sign_(self) -> Tensor:
+        """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
+            tensor([-1.,  0.,  1.])
+        """
+    def signbit(self, *, out: Tensor | None = None) -> Tensor:
+        """Return whether input carries a minus sign, as -0.0 does."""
+    def sin(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the sine of each element, an angle in radians.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.sin(torch.tensor([0.0, 1.0]))
+            tensor([0.0000, 0.8415])
+        """
+    def sin_(self) -> Tensor:
+        """Return the sine of each element, an angle in radians.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.sin(torch.tensor([0.0, 1.0]))
+            tensor([0.0000, 0.8415])
+        """
+    def sinc(self, *, out: Tensor | None = None) -> Tensor:
+        """Return sin(pi * input) / (pi * input), 1 at 0."""
+    def sinc_(self) -> Tensor:
+        """Return sin(pi * input) / (pi * input), 1 at 0."""
+    def sinh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the hyperbolic sine."""
+    def sinh_(self) -> Tensor:
+        """Return the hyperbolic sine."""
+    def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
+        """Return a copy of input with src in the place of start:end:step along dim."""
+    def slogdet(self, *, out: Any = None) -> return_types.slogdet:
+        """Return (sign, logabsdet); see linalg.slogdet."""
+    def smm(self, mat: Tensor) -> Tensor:
+        """Return the product of a sparse and a dense matrix as a sparse one."""
+    def softmax(self, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return exp(input) divided by its sum along dim, without overflow.
+
+        Shape   (..., n, ...) -> (..., n, ...)
+
+        Args:
+            input: The tensor.
+            dim: The axis along which the result adds up to 1.
+            dtype: The dtype to compute in, and of the result.
+
+        Example:
+            >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+            tensor([0.0900, 0.2447, 0.6652])
+        """
+    def solve(self, **kwargs: Any) -> Any:
+        """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
+        """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+
+        Args:
+            input: The tensor.
+            dim: The axis.
+            descending: Whether the largest comes first.
+            stable: Ignored: the order of equal elements is always kept.
+
+        Returns:
+            A pair with the fields `values` and `indices`.
+
+        Example:
+            >>> torch.sort(torch.tensor([3, 1, 2]))
+            fastdist.return_types.sort(
+            values=tensor([1, 2, 3]),
+            indices=tensor([1, 2, 0]))
+        """
+    def sparse_dim(self) -> builtins.int:
+        """Return how many axes the coordinates have; 0 for a dense tensor."""
+    def sparse_mask(self, mask: Tensor) -> Tensor:
+        """Return input's elements at the places of a sparse tensor, as often as they stand there."""
+    def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
+        """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+
+        Note    split_size is the method's word for split_size_or_sections
+
+        Args:
+            tensor: The tensor.
+            split_size_or_sections: The length of each view, or a list of lengths.
+            dim: The axis to divide.
+            split_size: The same by the name that the method has.
+
+        Example:
+            >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
+            [[0, 1], [2, 3], [4]]
+            >>> [part.tolist() for part in torch.split(torch.arange(5), [1, 4])]
+            [[0], [1, 2, 3, 4]]
+        """
+    def split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Return views of the lengths split_sizes along dim."""
+    def sqrt(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the square root of each element; NaN below 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.sqrt(torch.tensor([4.0, 2.0]))
+            tensor([2.0000, 1.4142])
+        """
+    def sqrt_(self) -> Tensor:
+        """Return the square root of each element; NaN below 0.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.sqrt(torch.tensor([4.0, 2.0]))
+            tensor([2.0000, 1.4142])
+        """
+    def square(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the square of each element.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.square(torch.tensor([1.0, -3.0]))
+            tensor([1., 9.])
+        """
+    def square_(self) -> Tensor:
+        """Return the square of each element.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.square(torch.tensor([1.0, -3.0]))
+            tensor([1., 9.])
+        """
+    def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return a view without the axes of length 1, or without those of dim that have length 1.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes to drop; all of length 1 if None.
+
+        Example:
+            >>> torch.zeros(1, 2, 1).squeeze().shape
+            fastdist.Size([2])
+            >>> torch.zeros(1, 2, 1).squeeze(0).shape
+            fastdist.Size([2, 1])
+        """
+    def squeeze_(self, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """In-place version of squeeze: lets this tensor be that view, and returns it."""
+    def std(self, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+        """Return the standard deviation over dim: the root of the variance; see var.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes; all if None.
+            unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+            keepdim: Whether the reduced axes stay, with length 1.
+            correction: The number that is subtracted from the count of elements; 1 if it is left out.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
+            tensor(1.)
+        """
+    def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
+        """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
+        unless told), each faded in and out by window.
+
+        center=True puts the first stretch about the first sample, with what pad_mode says before it;
+        normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
+        Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+        Raises  RuntimeError for lengths that do not fit together
+        """
+    def storage(self) -> TypedStorage:
+        """Return the whole memory that this tensor is a part of, as elements of its dtype."""
+    def storage_offset(self) -> builtins.int:
+        """Return how many elements of its memory precede this tensor's first."""
+    def storage_type(self) -> Any:
+        """Return the class of the dtype's storage, such as FloatStorage."""
+    def sub(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+        """Return input - alpha * other.
+
+        Raises  RuntimeError for two bool tensors: use logical_xor
+
+        Args:
+            input: The tensor.
+            other: The subtrahend: a tensor or a number.
+            alpha: The number by which other is multiplied first.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
+            tensor([1, 2])
+        """
+    def sub_(self, other: Operand, *, alpha: builtins.complex = 1) -> Tensor:
+        """Return input - alpha * other.
+
+        Raises  RuntimeError for two bool tensors: use logical_xor
+
+        Args:
+            input: The tensor.
+            other: The subtrahend: a tensor or a number.
+            alpha: The number by which other is multiplied first.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
+            tensor([1, 2])
+        """
+    def subtract(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
+        """Return input - alpha * other.
+
+        Raises  RuntimeError for two bool tensors: use logical_xor
+
+        Args:
+            input: The tensor.
+            other: The subtrahend: a tensor or a number.
+            alpha: The number by which other is multiplied first.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
+            tensor([1, 2])
+        """
+    def subtract_(self, other: Operand, *, alpha: builtins.complex = 1) -> Tensor:
+        """Return input - alpha * other.
+
+        Raises  RuntimeError for two bool tensors: use logical_xor
+
+        Args:
+            input: The tensor.
+            other: The subtrahend: a tensor or a number.
+            alpha: The number by which other is multiplied first.
+
+        Returns:
+            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+        Example:
+            >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
+            tensor([1, 2])
+        """
+    def sum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+        """Return the sum over dim, or over all axes.
+
+        Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
+        Dtype   integers and bool add in int64; floating -> the same
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes to add up; all if None.
+            keepdim: Whether the reduced axes stay, with length 1.
+            dtype: The dtype to add in, and of the result.
+
+        Returns:
+            A tensor without the axes dim, or with these at length 1 for keepdim.
+
+        Raises:
+            IndexError: An axis does not exist.
+
+        Example:
+            >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+            >>> torch.sum(x)
+            tensor(10.)
+            >>> x.sum(dim=0, keepdim=True)
+            tensor([[4., 6.]])
+        """
+    def sum_to_size(self, *size: Sizes) -> Tensor:
+        """Return the sum over the axes along which size would have to be broadcast to give input's
+        shape.
+
+        Raises  RuntimeError if size does not broadcast to input's shape
+        """
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
+        """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+
+        Args:
+            input: The tensor.
+            some: Whether to return only as many columns as there are singular values.
+            compute_uv: Whether to compute U and V.
+
+        Example:
+            >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
+            tensor([3., 2.])
+        """
+    def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        """Return the view with two axes swapped."""
+    def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        """In-place version of swapaxes: lets this tensor be that view, and returns it."""
+    def swapdims(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        """Return the view with two axes swapped."""
+    def swapdims_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        """In-place version of swapdims: lets this tensor be that view, and returns it."""
+    def symeig(self, **kwargs: Any) -> Any:
+        """Raise RuntimeError: removed from PyTorch; use linalg.eigh, or linalg.eigvalsh for values alone; UPLO='U' for upper=True."""
+    def t(self) -> Tensor:
+        """Return the transpose of a tensor with at most two axes, as a view.
+
+        Raises  RuntimeError for more axes
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.zeros(2, 3).t().shape
+            fastdist.Size([3, 2])
+        """
+    def t_(self) -> Tensor:
+        """In-place version of t: lets this tensor be that view, and returns it."""
+    def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the elements of the flattened input at index."""
+    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Return input's elements at indices along dim, or of the flattened input."""
+    def tan(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the tangent of each element, an angle in radians.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.tan(torch.tensor([0.0]))
+            tensor([0.])
+        """
+    def tan_(self) -> Tensor:
+        """Return the tangent of each element, an angle in radians.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.tan(torch.tensor([0.0]))
+            tensor([0.])
+        """
+    def tanh(self, *, out: Tensor | None = None) -> Tensor:
+        """Return the hyperbolic tangent of each element.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.tanh(torch.tensor([0.0, 1.0]))
+            tensor([0.0000, 0.7616])
+        """
+    def tanh_(self) -> Tensor:
+        """Return the hyperbolic tangent of each element.
+
+        Args:
+            input: The tensor.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Example:
+            >>> torch.tanh(torch.tensor([0.0, 1.0]))
+            tensor([0.0000, 0.7616])
+        """
+    def tensor_split(self, indices_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
+        or of the parts that begin at the places given.
+        """
+    def tile(self, *dims: Sizes) -> Tensor:
+        """Return input repeated; fewer numbers than axes leave the first axes alone.
+
+        Args:
+            input: The tensor.
+            *dims: How often, for each of the last axes, as numbers or as one tuple.
+
+        Example:
+            >>> torch.tile(torch.tensor([1, 2]), (2,))
+            tensor([1, 2, 1, 2])
+        """
+    def to(self, *args: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
+        """Return the tensor in another dtype or on another device; itself if nothing changes.
+
+        Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
+
+        Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
+                does for channels that lie last alone. non_blocking: what comes from pinned memory, or
+                goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
+
+        Args:
+            input: The tensor.
+            *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
+            dtype: The dtype of the result; unchanged if None.
+            device: Where the result lives; unchanged if None.
+            non_blocking: Whether a copy between CPU and GPU may still run when this returns.
+            copy: Whether to copy even if nothing changes.
+            memory_format: The order of the elements in memory.
+
+        Returns:
+            The tensor itself if nothing changes and copy is not set, else a new one.
+
+        Raises:
+            RuntimeError: The device does not exist.
+
+        Example:
+            >>> torch.tensor([1, 2]).to(torch.float64)
+            tensor([1., 2.], dtype=fastdist.float64)
+            >>> torch.ones(2).to("cpu", dtype=torch.int32)
+            tensor([1, 1], dtype=fastdist.int32)
+        """
+    def to_dense(self, dtype: DTypeLike | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
+        """Return the dense tensor; the gradient of a sparse one is sparse, of its places.
+
+        Args:
+            input: The tensor.
+            dtype: The dtype of the result; unchanged if None.
+            masked_grad: Whether the gradient is sparse; True if None.
+
+        Example:
+            >>> torch.eye(2).to_sparse().to_dense()
+            tensor([[1., 0.],
+                    [0., 1.]])
+        """
+    def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
+        """Return input as a sparse tensor of its elements that are not 0, of sparse_dim axes (all), in
+        rows of what is left.
+        """
+    def to_sparse_coo(self) -> Tensor:
+        """Return input as a sparse tensor."""
+    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
+        """Return the k largest or smallest elements along dim, in order.
+
+        Args:
+            input: The tensor.
+            k: How many.
+            dim: The axis.
+            largest: Whether to take the largest, else the smallest.
+            sorted: Ignored: they are always in order.
+
+        Returns:
+            A pair with the fields `values` and `indices`.
+
+        Example:
+            >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
+            fastdist.return_types.topk(
+            values=tensor([4, 3]),
+            indices=tensor([2, 0]))
+        """
+    def trace(self) -> Tensor:
+        """Return the sum of a matrix's diagonal.
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.eye(3).trace()
+            tensor(3.)
+        """
+    def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Return a view with two axes swapped.
+
+        Args:
+            input: The tensor.
+            dim0: The first axis.
+            dim1: The second axis.
+
+        Example:
+            >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
+            fastdist.Size([4, 3, 2])
+        """
+    def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """In-place version of transpose: lets this tensor be that view, and returns it."""
+    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
+        """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+    def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+        """Return a copy with zeros above the diagonal of each matrix."""
+    def tril_(self, diagonal: builtins.int = 0) -> Tensor:
+        """In-place version of tril: writes the result into this tensor and returns it."""
+    def triu(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+        """Return a copy with zeros below the diagonal of each matrix.
+
+        Args:
+            input: The tensor.
+            diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+
+        Example:
+            >>> torch.triu(torch.ones(2, 2))
+            tensor([[1., 1.],
+                    [0., 1.]])
+        """
+    def triu_(self, diagonal: builtins.int = 0) -> Tensor:
+        """In-place version of triu: writes the result into this tensor and returns it."""
+    def true_divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+
+        Args:
+            input: The dividend: a tensor or a number.
+            other: The divisor: a tensor or a number.
+            rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the shape to which both broadcast; integers give the default dtype unless
+            rounded.
+
+        Example:
+            >>> torch.div(torch.tensor([7, -7]), 2)
+            tensor([ 3.5000, -3.5000])
+            >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+            tensor([ 3, -4])
+        """
+    def true_divide_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place version of div: writes the result into this tensor and returns it."""
+    def trunc(self, *, out: Tensor | None = None) -> Tensor:
+        """Return input without its fraction; its gradient is 0."""
+    def trunc_(self) -> Tensor:
+        """Return input without its fraction; its gradient is 0."""
+    def type(self, dtype: Any = None, non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Any:
+        """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
+        fastdist.FloatTensor.
+        """
+    def type_as(self, other: Tensor) -> Tensor:
+        """Return input in other's dtype.
+
+        Args:
+            input: The tensor.
+            other: The tensor whose dtype is taken.
+
+        Example:
+            >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
+            tensor([1., 2.], dtype=fastdist.float64)
+        """
+    def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Return the views at each place along dim, without that axis.
+
+        Args:
+            input: The tensor.
+            dim: The axis to remove.
+
+        Example:
+            >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
+            [[1, 2], [3, 4]]
+        """
+    def unflatten(self, dim: builtins.int, sizes: Sizes) -> Tensor:
+        """Return input with the axis dim seen as several."""
+    def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
+        """Return the view of all windows of size elements along dimension, step apart, as a last
+        axis.
+
+        Args:
+            dimension: The axis.
+            size: The length of a window.
+            step: The distance between two windows.
+
+        Example:
+            >>> torch.arange(5).unfold(0, 3, 2)
+            tensor([[0, 1, 2],
+                    [2, 3, 4]])
+        """
+    def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Fill this tensor with numbers drawn evenly from [from, to)."""
     @overload
-    def unique(self, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor: ...
+    def unique(self, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
+        """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
+        number.
+
+        Raises  RuntimeError for slices without elements
+
+        Args:
+            input: The tensor.
+            sorted: Ignored: they are always in order.
+            return_inverse: Whether to return for each element its index in the result as well.
+            return_counts: Whether to return how often each occurs as well.
+            dim: The axis whose slices are compared; elements if None.
+
+        Returns:
+            A tensor, or a tuple of it, the inverse and the counts.
+
+        Example:
+            >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+            (tensor([1, 3]), tensor([1, 2]))
+        """
     @overload
-    def unique(self, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any: ...
+    def unique(self, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
+        """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
+        number.
+
+        Raises  RuntimeError for slices without elements
+
+        Args:
+            input: The tensor.
+            sorted: Ignored: they are always in order.
+            return_inverse: Whether to return for each element its index in the result as well.
+            return_counts: Whether to return how often each occurs as well.
+            dim: The axis whose slices are compared; elements if None.
+
+        Returns:
+            A tensor, or a tuple of it, the inverse and the counts.
+
+        Example:
+            >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+            (tensor([1, 3]), tensor([1, 2]))
+        """
     @overload
-    def unique_consecutive(self, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor: ...
+    def unique_consecutive(self, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
+        """Return the first of each run of equal elements (or slices along dim); waits for a device."""
     @overload
-    def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any: ...
-    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-    def unsafe_split(self, split_size_or_sections: Any = ..., dim: builtins.int = ..., *, split_size: Any = ...) -> tuple[Tensor, ...]: ...
-    def unsafe_split_with_sizes(self, split_sizes: Any, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...
-    def unsqueeze(self, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def unsqueeze_(self, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor: ...
-    def untyped_storage(self) -> UntypedStorage: ...
-    def values(self) -> Tensor: ...
-    def var(self, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: Any = ..., out: Tensor | None = ...) -> Tensor: ...
-    def vdot(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-    def view(self, *_size: Sizes, size: Sizes = ..., dtype: Any = ...) -> Tensor: ...
-    def view_as(self, other: Tensor) -> Tensor: ...
-    def view_as_complex(self) -> Tensor: ...
-    def view_as_real(self) -> Tensor: ...
+    def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
+        """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Return views along dim, chunks of them or fewer, all but the last of one size.
+
+        Args:
+            input: The tensor.
+            chunks: How many views to make.
+            dim: The axis to divide.
+
+        Example:
+            >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
+            [[0, 1, 2], [3, 4]]
+        """
+    def unsafe_split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
+        """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+
+        Note    split_size is the method's word for split_size_or_sections
+
+        Args:
+            tensor: The tensor.
+            split_size_or_sections: The length of each view, or a list of lengths.
+            dim: The axis to divide.
+            split_size: The same by the name that the method has.
+
+        Example:
+            >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
+            [[0, 1], [2, 3], [4]]
+            >>> [part.tolist() for part in torch.split(torch.arange(5), [1, 4])]
+            [[0], [1, 2, 3, 4]]
+        """
+    def unsafe_split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Return views of the lengths split_sizes along dim."""
+    def unsqueeze(self, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """Return a view with an axis of length 1 put in at dim.
+
+        Args:
+            input: The tensor.
+            dim: Where the new axis stands; -1 is behind the last.
+
+        Example:
+            >>> torch.tensor([1, 2]).unsqueeze(1).shape
+            fastdist.Size([2, 1])
+        """
+    def unsqueeze_(self, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+        """In-place version of unsqueeze: lets this tensor be that view, and returns it."""
+    def untyped_storage(self) -> UntypedStorage:
+        """Return the bytes of the whole memory that this tensor is a part of."""
+    def values(self) -> Tensor:
+        """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
+    def var(self, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+        """Return the variance over dim: the sum of squared deviations over the number of elements minus
+        correction.
+
+        Args:
+            input: The tensor.
+            dim: The axis or axes; all if None.
+            unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+            keepdim: Whether the reduced axes stay, with length 1.
+            correction: The number that is subtracted from the count of elements; 1 if it is left out.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Example:
+            >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
+            tensor(1.)
+            >>> torch.var(torch.tensor([1.0, 3.0]), correction=0)
+            tensor(1.)
+        """
+    def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+    def view(self, *_size: Sizes, size: Sizes = ..., dtype: Any = ...) -> Tensor:
+        """Return the same elements under another shape, sharing memory; or, given a dtype, the same
+        bytes as elements of that dtype.
+
+        Raises  RuntimeError if no strides express that; use reshape, which copies then
+
+        Args:
+            input: The tensor.
+            *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+                dtype.
+
+        Returns:
+            A view: writing into it changes the tensor as well.
+
+        Example:
+            >>> x = torch.arange(6)
+            >>> x.view(2, 3)
+            tensor([[0, 1, 2],
+                    [3, 4, 5]])
+            >>> torch.ones(1).view(torch.int32)
+            tensor([1065353216], dtype=fastdist.int32)
+        """
+    def view_as(self, other: Tensor) -> Tensor:
+        """Return the view of input in other's shape.
+
+        Args:
+            input: The tensor.
+            other: The tensor whose shape is taken.
+
+        Example:
+            >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape
+            fastdist.Size([2, 2])
+        """
+    def view_as_complex(self) -> Tensor:
+        """Return the view of pairs of real numbers along the last axis as complex ones.
+
+        Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
+                lie so
+        """
+    def view_as_real(self) -> Tensor:
+        """Return the view of complex numbers as pairs of real ones, along a new last axis.
+
+        Raises  RuntimeError for real numbers
+
+        Args:
+            input: The tensor.
+
+        Example:
+            >>> torch.view_as_real(torch.tensor([1 + 2j]))
+            tensor([[1., 2.]])
+        """
     @property
     def volatile(self) -> builtins.bool: ...
-    def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]: ...
-    def where(self, condition: Operand, other: Operand) -> Tensor: ...
-    def xlogy(self, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
-    def xlogy_(self, other: Operand) -> Tensor: ...
-    def xpu(self, device: DeviceLike = ..., non_blocking: builtins.bool = ..., **more: Any) -> Tensor: ...
-    def zero_(self) -> Tensor: ...
+    def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        """Return views of parts along the first axis of two or more."""
+    def where(self, condition: Operand, other: Operand) -> Tensor:
+        """Return this tensor where condition holds, other elsewhere.
+
+        Args:
+            condition: A tensor of bool that broadcasts with this one.
+            other: A number or a tensor.
+
+        Example:
+            >>> x = torch.tensor([-1.0, 2.0])
+            >>> x.where(x > 0, 0.0)
+            tensor([0., 2.])
+        """
+    def xlogy(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    def xlogy_(self, other: Operand) -> Tensor:
+        """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    def xpu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
+        """Raise RuntimeError: there is no xpu here."""
+    def zero_(self) -> Tensor:
+        """Write 0 into every element."""

@@ -60,6 +60,13 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
     Note    unlike other tensors it accepts attributes of the user: no op makes one, so the dict for
             them costs no call
+
+    `Parameter(data, requires_grad=True)` shares memory with data.
+
+    Example:
+        >>> weight = nn.Parameter(torch.zeros(2))
+        >>> weight.requires_grad
+        True
     """
 
     mark = "_is_param"

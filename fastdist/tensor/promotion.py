@@ -25,7 +25,12 @@ default = _Default()
 
 
 def get_default_dtype() -> DType:
-    """Return the dtype of Python floats and of factories without dtype=."""
+    """Return the dtype of Python floats and of factories without dtype=.
+
+    Example:
+        >>> torch.get_default_dtype()
+        fastdist.float32
+    """
     return default.dtype
 
 

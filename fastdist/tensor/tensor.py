@@ -144,6 +144,13 @@ class Tensor(TensorMethods, metaclass=TensorType):
     Note    `_array` is the backend's raw array, `_layout` its interned Layout, `_edge` None (no
             gradient needed), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
             several); attributes of the user are stored next to these
+
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> x.shape, x.dtype, x.device
+        (fastdist.Size([2, 2]), fastdist.float32, device(type='cpu'))
+        >>> (x @ x.T)[0]
+        tensor([ 5., 11.])
     """
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_extra", "_layout", "_storage")
@@ -226,7 +233,15 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @overload
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
-        """Return the shape, or the length of one axis."""
+        """Return the shape, or the length of one axis.
+
+        Args:
+            dim: The number of an axis; None for all lengths.
+
+        Example:
+            >>> torch.zeros(2, 3).size(), torch.zeros(2, 3).size(1)
+            (fastdist.Size([2, 3]), 3)
+        """
         return self.shape if dim is None else self._layout.shape[axis_number(self._layout, dim)]
 
     @overload
@@ -234,7 +249,15 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @overload
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Shape | int:
-        """Return the strides in elements, or that of one axis."""
+        """Return the strides in elements, or that of one axis.
+
+        Args:
+            dim: The number of an axis; None for all strides.
+
+        Example:
+            >>> torch.zeros(2, 3).stride()
+            (3, 1)
+        """
         layout = self._layout
         strides = layout.strides
         base = None if self._extra is None else self._extra.base
@@ -246,34 +269,67 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return strides if dim is None else strides[axis_number(layout, dim)]
 
     def dim(self) -> int:
-        """Return the number of axes."""
+        """Return the number of axes.
+
+        Example:
+            >>> torch.zeros(2, 3).dim()
+            2
+        """
         return len(self._layout.shape)
 
     ndimension = dim
 
     def numel(self) -> int:
-        """Return the number of elements."""
+        """Return the number of elements.
+
+        Example:
+            >>> torch.zeros(2, 3).numel()
+            6
+        """
         return self._layout.numel
 
     nelement = numel
 
     def element_size(self) -> int:
-        """Return the bytes of one element."""
+        """Return the number of bytes of one element.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.float64).element_size()
+            8
+        """
         return self._layout.dtype.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
-        """Return whether the elements lie in C order without gaps, or as memory_format says."""
+        """Return whether the elements lie in C order without gaps, or as memory_format says.
+
+        Args:
+            memory_format: The order of the elements in memory.
+
+        Example:
+            >>> torch.zeros(2, 3).t().is_contiguous()
+            False
+        """
         axes = axes_of(memory_format)
         if axes is None:
             return self._layout.contiguous
         return len(self._layout.shape) == len(axes) and self._layout.has_memory_order(axes)
 
     def is_floating_point(self) -> bool:
-        """Return whether the dtype is float16, float32 or float64."""
+        """Return whether the dtype is float16, float32 or float64.
+
+        Example:
+            >>> torch.ones(1).is_floating_point()
+            True
+        """
         return self._layout.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Return whether the dtype is complex."""
+        """Return whether the dtype is complex.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.complex64).is_complex()
+            True
+        """
         return self._layout.dtype.is_complex
 
     def is_signed(self) -> bool:
@@ -289,6 +345,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
         """Return the address of the first element, 0 where there is none.
 
         Raises  DeviceError for a device whose memory has no address here
+
+        Example:
+            >>> x = torch.ones(2)
+            >>> x[1:].data_ptr() - x.data_ptr()
+            4
         """
         if self._layout.is_sparse:
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
@@ -389,7 +450,15 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return (in_plain_numbers(found) if layout.dtype.is_float8 else found).item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers."""
+        """Return the elements as nested lists of Python numbers.
+
+        Returns:
+            A list for each axis, and a number for a tensor without axes.
+
+        Example:
+            >>> torch.tensor([[1, 2], [3, 4]]).tolist()
+            [[1, 2], [3, 4]]
+        """
         found = self.to_numpy()
         return (in_plain_numbers(found) if self._layout.dtype.is_float8 else found).tolist()
 
@@ -438,7 +507,17 @@ empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
 
 
 class Size(tuple[int, ...]):
-    """A shape; a tuple that prints as PyTorch's does."""
+    """A shape; a tuple that prints as PyTorch's does.
+
+    Args:
+        sizes: The lengths of the axes.
+
+    Example:
+        >>> torch.zeros(2, 3).shape
+        fastdist.Size([2, 3])
+        >>> torch.Size([2, 3]).numel()
+        6
+    """
 
     __slots__ = ()
 

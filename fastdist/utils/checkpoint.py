@@ -139,6 +139,28 @@ def checkpoint(
             debug=True lets it say which line of which file saved them
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch,
             torch/utils/checkpoint.py
+
+    Args:
+        function: The function.
+        *args: Its arguments.
+        use_reentrant: False for a graph that is cut nowhere, True for PyTorch's older way; False
+            with a warning if None.
+        context_fn: A function that returns two context managers, for the first run and the second.
+        determinism_check: "default" compares shapes, dtypes and devices of both runs, "none" does
+            not.
+        debug: Whether an error lists the ops of both runs.
+        early_stop: Whether the second run ends once it has all that is needed.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        The result of function.
+
+    Example:
+        >>> from fastdist.utils.checkpoint import checkpoint
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> checkpoint(torch.exp, x, use_reentrant=False).sum().backward()
+        >>> x.grad
+        tensor([2.7183, 2.7183])
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if _is_reentrant(use_reentrant, "checkpoint"):

@@ -15,7 +15,9 @@ from fastdist import overrides
 from fastdist.autograd import forward_ad
 from fastdist.core.interpreter import of_process, of_thread, open_interpreters
 from fastdist.dispatch.call import GeneralPath
+from fastdist.graph import recordings
 from fastdist.graph.modes import modes
+from fastdist.instrumentation.time_ranges import Recording
 
 X = fd.tensor([[0.25, -0.5], [0.75, 1.0]])
 Y = fd.tensor([[1.5, 0.5], [-0.25, 2.0]])
@@ -132,6 +134,48 @@ def test_a_profile_reports_a_call_that_fails_and_the_next() -> None:
                 _ = X @ THREE
         _ = X * X
     assert [e.name for e in p.events()] == ["aten::mm", "aten::mm", "aten::mul"]
+
+
+def test_profiles_see_calls_in_place_and_composites_of_the_short_path() -> None:
+    x = X.clone()
+    x.add_(Y).mul_(2.0)
+    fd.nn.functional.linear(X, Y)
+    with fd.profiler.profile() as p, general_calls() as went:
+        x.add_(Y).mul_(2.0)
+        fd.nn.functional.linear(X, Y)
+    assert went == []
+    names = [event.name for event in p.events()]
+    assert names == ["aten::add_", "aten::mul_", "aten::linear", "aten::mm"]
+
+
+def test_each_of_several_profiles_gets_what_it_wants() -> None:
+    _ = X * Y
+    with fd.profiler.profile() as outer:
+        _ = X * Y
+        with fd.profiler.profile(record_shapes=True) as full, general_calls() as went:
+            _ = X * Y
+        assert {*went} == {"mul"} and modes.timed == 1
+        with in_autocast(), fd.profiler.profile() as inner:
+            _ = X @ Y
+        _ = X * Y
+    assert modes.timed == 0
+    assert [e.input_shapes for e in full.events()] == [[[2, 2], [2, 2]]]
+    names = [event.name for event in inner.events()]
+    assert names.count("aten::_to_copy") == 2 and names.count("aten::mm") == 1
+    names = [event.name for event in outer.events()]
+    assert names.count("aten::mul") == 3 and names.count("aten::mm") == 1
+
+
+def test_a_profile_keeps_as_many_ops_as_it_may() -> None:
+    _ = X * Y
+    recording = Recording(5)
+    recordings.begin(recording)
+    try:
+        for _ in range(7):
+            _ = X * Y
+    finally:
+        kept = recordings.end(recording)
+    assert (len(kept), recording.dropped) == (5, 2)
 
 
 def test_a_profile_has_the_numbers_of_nodes_and_no_other() -> None:

@@ -54,6 +54,18 @@ def test_legend_that_would_reach_over_the_title_has_a_row_of_its_own() -> None:
         assert float(place["x"]) > 16
 
 
+@pytest.mark.parametrize("stretched", [(1.0, 4.0), (4.0, 1.0)])
+def test_a_circle_is_round_on_equal_axes(stretched: tuple[float, float]) -> None:
+    width, height = stretched
+    outside = Curve("corners", [(-width, -height), (width, height)])
+    circle = [(math.cos(t / 9), math.sin(t / 9)) for t in range(57)]
+    curves = [Curve("circle", circle), outside]
+    text = line_plot(curves, title="", x_label="", y_label="", has_equal_axes=True)
+    (drawn, _) = _points(ElementTree.fromstring(text))
+    across, up = ([point[i] for point in drawn] for i in (0, 1))
+    assert max(across) - min(across) == pytest.approx(max(up) - min(up), rel=0.01)
+
+
 def test_a_plot_stays_inside_its_frame() -> None:
     picture = _plot(Curve("a", [(float(i), math.sin(i)) for i in range(100)]))
     for x, y in _points(picture)[0]:

@@ -23,7 +23,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def is_as_shown(shown: str, printed: str) -> bool:
     """Return whether a line is what a page shows, where `...` stands for anything.
 
-    The numbers of a line with a time may differ: another run has another critical path.
+    The numbers of a line with a time may differ.
     """
     pattern = ".*".join(re.escape(part) for part in shown.split("..."))
     if " ms" in shown:

@@ -39,8 +39,8 @@ ROWS: dict[str, tuple[Callable[[], object], str]] = {
     "matrices": (lambda: A @ A, "mm"),
     "mm": (lambda: fd.mm(A, A), "mm"),
     "batches": (lambda: A.expand(2, 8, 8) @ A.expand(2, 8, 8), "expand expand bmm"),
-    "mv": (lambda: fd.mv(A, V), "mv(unsqueeze mm squeeze)"),
-    "dot": (lambda: fd.dot(V, V), "dot(unsqueeze unsqueeze mm squeeze)"),
+    "mv": (lambda: fd.mv(A, V), "mv"),
+    "dot": (lambda: fd.dot(V, V), "dot"),
     "conv2d": (lambda: F.conv2d(IMAGE, IMAGE), "conv2d(convolution)"),
     "cross_entropy": (
         lambda: F.cross_entropy(A, TARGET),

@@ -118,6 +118,22 @@ def backward(
             was called runs outside of the caller's context, as in PyTorch
     Raises  TypeError; ValueError for an unknown mode; RuntimeError for bad roots or an unknown
             context; what failed on any worker; WorkerLostError
+
+    Args:
+        context_id: The id that `with context() as context_id` gives.
+        roots: Tensors of one element from which the pass begins.
+        retain_graph: Whether a second pass may run through the same graph.
+        create_graph: Whether the pass is recorded, for second derivatives.
+        accumulate_to_grad: Whether each leaf's `.grad` is added to as well.
+        mode: "auto" or "fast".
+
+    Example:
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> with dist_autograd.context() as context_id:
+        ...     y = rpc.rpc_sync("worker0", torch.mul, args=(x, x))
+        ...     dist_autograd.backward(context_id, [y.sum()])
+        ...     print(dist_autograd.get_gradients(context_id)[x])
+        tensor([2., 4.])
     """
     if mode == "smart":
         raise ValueError(_SMART)
@@ -149,7 +165,12 @@ def _is_iterable(roots: object) -> bool:
 
 
 def is_available() -> bool:
-    """Return True: as in PyTorch, whether distributed autograd can be used."""
+    """Return True: as in PyTorch, whether distributed autograd can be used.
+
+    Example:
+        >>> dist_autograd.is_available()
+        True
+    """
     return True
 
 
@@ -157,6 +178,19 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     """Return a dict from leaf to gradient: all that this worker's leaves got in the context so far.
 
     Raises  TypeError for a value that is not an id; RuntimeError for an unknown context
+
+    Args:
+        context_id: The id that `with context() as context_id` gives.
+
+    Returns:
+        A dict; its keys are compared by identity.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with dist_autograd.context() as context_id:
+        ...     dist_autograd.backward(context_id, [(3 * x).sum()])
+        ...     print(dist_autograd.get_gradients(context_id)[x])
+        tensor([3., 3.])
     """
     if type(context_id) is not int:
         why = f"expected the id that `with context()` gives, got {type(context_id).__name__}"

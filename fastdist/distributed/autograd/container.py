@@ -280,7 +280,12 @@ def released_inside(context_id: int) -> ContextError:
 
 
 def current_context_id() -> int:
-    """Return this thread's context id; -1 outside of any context."""
+    """Return this thread's context id; -1 outside of any context.
+
+    Example:
+        >>> dist_autograd.current_context_id()
+        -1
+    """
     return _current.context_id
 
 
@@ -356,6 +361,15 @@ class context:
     """Opens a context for this thread, and releases it on all workers at the end of the block.
 
     Raises  ContextError on entering if the thread has one, or RPC is not initialised
+
+    `with context() as context_id:` gives the id that backward and get_gradients take.
+
+    Threads: each thread has its own context
+
+    Example:
+        >>> with dist_autograd.context() as context_id:
+        ...     dist_autograd.current_context_id() == context_id
+        True
     """
 
     __slots__ = ("_context_id",)

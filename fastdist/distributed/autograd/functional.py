@@ -49,6 +49,21 @@ def jvp(
     Raises  TypeError for inputs, or results, that are not Tensors; RuntimeError for a v that does
             not fit the inputs, or none where an input has several elements; with strict, where a
             result does not depend on the inputs
+
+    Args:
+        func: A function of the inputs that returns tensors; it may call other workers.
+        inputs: A tensor, an RRef to one, or a tuple of both.
+        v: The direction, like inputs; may be left out for one input of one element.
+        strict: Whether a result that does not depend on the inputs is an error.
+
+    Returns:
+        The results, and the products, like them.
+
+    Example:
+        >>> def double(x):
+        ...     return rpc.rpc_sync("worker0", torch.mul, args=(x, 2))
+        >>> dist_autograd.jvp(double, torch.ones(2), torch.tensor([1.0, 0.0]))
+        (tensor([2., 2.]), tensor([2., 0.]))
     """
     given, _ = _many(inputs, "inputs")
     directions = _directions(v, given)
@@ -81,6 +96,23 @@ def hvp(
             number; with strict, where an input does not matter; errors of a pass
     Note    see Note [Two passes for a Hessian]; to differentiate the product, make it of
             `backward(..., create_graph=True)`
+
+    Args:
+        func: A function of the inputs that returns a tensor of one element; it may call other
+            workers.
+        inputs: A tensor, an RRef to one, or a tuple of both.
+        v: The direction, like inputs; may be left out for one input of one element.
+        strict: Whether an input on which the result does not depend is an error.
+
+    Returns:
+        The result, and the product, like inputs.
+
+    Example:
+        >>> def energy(x):
+        ...     return rpc.rpc_sync("worker0", torch.pow, args=(x, 3)).sum()
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> dist_autograd.hvp(energy, x, torch.tensor([1.0, 0.0]))
+        (tensor(9.), tensor([6., 0.]))
     """
     given, is_single = _many(inputs, "inputs")
     directions = _directions(v, given)

@@ -212,6 +212,21 @@ def explain(context_id: int | str) -> Explanation:
     Thread  any; queries every worker that the context reached, and waits for the answers
     Raises  ContextError if this worker has no such context; RpcError if a worker does not answer;
             TypeError and ValueError for a value that is not an id
+
+    Args:
+        context_id: The id of an open context, or its text.
+
+    Returns:
+        An Explanation: print it, or save it as .html, .svg or .dot.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with dist_autograd.context() as context_id:
+        ...     y = rpc.rpc_sync("worker0", torch.mul, args=(x, x)).sum()
+        ...     dist_autograd.backward(context_id, [y])
+        ...     report = dist_autograd.explain(context_id)
+        >>> type(report).__name__
+        'Explanation'
     """
     context_id = _id_of(context_id)
     container = get_instance()

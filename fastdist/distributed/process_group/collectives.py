@@ -111,6 +111,15 @@ def reduce(
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
         group_dst: The rank of dst in the group, in place of dst.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.ones(2)
+        >>> dist.reduce(x, dst=0)
+        >>> dist.destroy_process_group()
     """
     found = member_group("reduce", group)
     if found is None:
@@ -139,6 +148,15 @@ def broadcast(
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
         group_src: The rank of src in the group, in place of src.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.ones(2)
+        >>> dist.broadcast(x, src=0)
+        >>> dist.destroy_process_group()
     """
     found = member_group("broadcast", group)
     if found is None:
@@ -161,6 +179,17 @@ def all_gather(
         tensor: The tensor of this member; as large as tensor_list[rank].
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> parts = [torch.zeros(2)]
+        >>> dist.all_gather(parts, torch.ones(2))
+        >>> parts
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     found = member_group("all_gather", group)
     if found is None:
@@ -225,6 +254,17 @@ def reduce_scatter(
         op: How values combine.
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.zeros(2)
+        >>> dist.reduce_scatter(x, [torch.ones(2)])
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     found = member_group("reduce_scatter", group)
     if found is None:
@@ -300,6 +340,17 @@ def all_to_all(
         input_tensor_list: One tensor for each member, by rank. Sizes may differ.
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> parts = [torch.zeros(2)]
+        >>> dist.all_to_all(parts, [torch.ones(2)])
+        >>> parts
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     found = member_group("all_to_all", group)
     if found is None:
@@ -327,6 +378,17 @@ def gather(
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
         group_dst: The rank of dst in the group, in place of dst.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> parts = [torch.zeros(2)]
+        >>> dist.gather(torch.ones(2), parts, dst=0)
+        >>> parts
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     found = member_group("gather", group)
     if found is None:
@@ -358,6 +420,17 @@ def scatter(
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
         group_src: The rank of src in the group, in place of src.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.zeros(2)
+        >>> dist.scatter(x, [torch.ones(2)], src=0)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     found = member_group("scatter", group)
     if found is None:
@@ -385,6 +458,14 @@ def barrier(
         async_op: Whether to return a Work at once.
         device_ids: Which GPUs to wait for; not needed here.
         timeout: The longest wait; the group's by default.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> dist.barrier()
+        >>> dist.destroy_process_group()
     """
     found = member_group("barrier", group)
     if found is None:

@@ -32,6 +32,14 @@ def send(
     Raises:
         ValueError: The receiver is this process, or is not in the group.
         CollectiveError: The receiver is lost, too late, or expects another dtype or size.
+
+    Two processes: `dist.send(x, dst=1)` on rank 0 meets `dist.recv(x, src=0)` on rank 1.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> if dist.get_world_size() > 1:
+        ...     dist.send(torch.ones(2), dst=1)
+        >>> dist.destroy_process_group()
     """
     found = member_group("send", group)
     if found is not None:
@@ -46,7 +54,24 @@ def isend(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Begin to send a tensor, and return the Work to wait for before it is changed; see send."""
+    """Begin to send a tensor, and return the Work to wait for before it is changed; see send.
+
+    Args:
+        tensor: The tensor to send; it may be changed once the Work is done.
+        dst: The global rank of the receiver.
+        group: The members; the default group if None.
+        tag: A number that the receive has as well.
+        group_dst: The rank of the receiver in the group, in place of dst.
+
+    Returns:
+        A Work: `wait()` returns once the tensor may be changed.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> if dist.get_world_size() > 1:
+        ...     work = dist.isend(torch.ones(2), dst=1)
+        >>> dist.destroy_process_group()
+    """
     found = member_group("isend", group)
     if found is None:
         return None
@@ -71,6 +96,13 @@ def recv(
 
     Returns:
         The sender's global rank; -1 outside of the group.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.zeros(2)
+        >>> if dist.get_world_size() > 1:
+        ...     dist.recv(x, src=1)
+        >>> dist.destroy_process_group()
     """
     found = member_group("recv", group)
     if found is None:
@@ -91,7 +123,25 @@ def irecv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
-    """Begin to receive, and return the Work to wait for before the tensor is read; see recv."""
+    """Begin to receive, and return the Work to wait for before the tensor is read; see recv.
+
+    Args:
+        tensor: Written; of the shape and dtype of what is sent.
+        src: The global rank of the sender; any if None.
+        group: The members; the default group if None.
+        tag: A number that the send has as well.
+        group_src: The rank of the sender in the group, in place of src.
+
+    Returns:
+        A Work: `wait()` returns once the tensor is there.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = torch.zeros(2)
+        >>> if dist.get_world_size() > 1:
+        ...     work = dist.irecv(x, src=1)
+        >>> dist.destroy_process_group()
+    """
     found = member_group("irecv", group)
     if found is None:
         return None

@@ -215,6 +215,12 @@ def destroy_process_group(group: Any = None) -> None:
 
     Raises:
         ValueError: The group was destroyed before, or is not a group.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> dist.destroy_process_group()
+        >>> dist.is_initialized()
+        False
     """
     if is_outside(group):
         return

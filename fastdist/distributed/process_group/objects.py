@@ -29,6 +29,14 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         ForbiddenFunctionError: RPC's strict mode does not let others send a class of an object.
 
     Note: values come from processes that hold the secret of the job, by the rules of RPC.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> found = [None]
+        >>> dist.all_gather_object(found, {"rank": 0})
+        >>> found
+        [{'rank': 0}]
+        >>> dist.destroy_process_group()
     """
     found = member_group("all_gather_object", group)
     if found is None:
@@ -99,6 +107,12 @@ def broadcast_object_list(
         group: The members; the default group if None.
         device: Ignored: objects pass through the memory of the CPU.
         group_src: The rank of src in the group, in place of src.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> values = ["settings"]
+        >>> dist.broadcast_object_list(values, src=0)
+        >>> dist.destroy_process_group()
     """
     found = member_group("broadcast_object_list", group)
     if found is None:

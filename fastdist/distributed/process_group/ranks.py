@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 def get_rank(group: Any = None) -> int:
     """Return this process's rank in a group, -1 outside of it.
 
-    Raises:
-        ValueError: There is no default group.
+    Args:
+        group: The group; the default one if None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> dist.get_rank()
+        0
+        >>> dist.destroy_process_group()
     """
     if is_outside(group):
         return -1
@@ -24,8 +30,14 @@ def get_rank(group: Any = None) -> int:
 def get_world_size(group: Any = None) -> int:
     """Return the number of members of a group, -1 outside of it.
 
-    Raises:
-        ValueError: There is no default group.
+    Args:
+        group: The group; the default one if None.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> dist.get_world_size()
+        1
+        >>> dist.destroy_process_group()
     """
     if is_outside(group):
         return -1

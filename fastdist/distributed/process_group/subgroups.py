@@ -44,6 +44,13 @@ def new_group(
         TypeError: A rank is not an integer.
         ValueError: A rank is not one of the job, or is there twice.
         StoreTimeoutError: Some members did not call in time.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> group = dist.new_group([0])
+        >>> dist.get_world_size(group)
+        1
+        >>> dist.destroy_process_group()
     """
     world, parent = here.world, default_group()
     given = tuple(range(parent.size())) if ranks is None else tuple(map(_rank_of, ranks))

@@ -31,6 +31,7 @@ class ServedRecording(Recording):
     """
 
     follows_calls = False  # it ignores the calls of other threads
+    adds_ops = False
 
     def __init__(self, wanted: Wanted) -> None:
         super().__init__(MOST_RANGES, wanted=wanted)

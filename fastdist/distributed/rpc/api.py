@@ -71,6 +71,25 @@ def rpc_sync(
     Units   timeout in seconds; 0 waits for ever, the default is the options' rpc_timeout
     Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
             WorkerLostError naming the worker
+
+    Args:
+        to: The name, id or WorkerInfo of the callee; may be this worker.
+        func: A function that the callee can import, a Tensor method, or a builtin.
+        args: Its positional arguments; tensors arrive with their history inside of a context.
+        kwargs: Its keyword arguments.
+        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+            (60).
+
+    Returns:
+        The result of func, copied to this worker.
+
+    Threads: any
+
+    Example:
+        >>> rpc.rpc_sync("worker0", torch.add, args=(torch.ones(2), 2))
+        tensor([3., 3.])
+        >>> rpc.rpc_sync("worker0", max, args=(3, 5))
+        5
     """
     try:
         agent = get_current_agent()
@@ -93,6 +112,24 @@ def rpc_async(
     """Run func(*args, **kwargs) on worker `to` and return a Future of its result.
 
     Note    arguments are copied before this returns, and may be changed right after
+
+    Args:
+        to: The name, id or WorkerInfo of the callee; may be this worker.
+        func: A function that the callee can import, a Tensor method, or a builtin.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+            (60).
+
+    Returns:
+        A Future: `wait()` returns the result, or raises what func raised.
+
+    Threads: any
+
+    Example:
+        >>> future = rpc.rpc_async("worker0", torch.add, args=(torch.ones(2), 1))
+        >>> future.wait()
+        tensor([2., 2.])
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
@@ -116,6 +153,27 @@ def remote(
     """Run func(*args, **kwargs) on worker `to`, and return at once an RRef to its result there.
 
     Note    what func raises is raised by to_here
+
+    Args:
+        to: The name, id or WorkerInfo of the owner; may be this worker.
+        func: A function that the owner can import, or a class to make an object of.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        timeout: Seconds that the owner may take to make the value; 0 waits for ever, -1 takes the
+            options' rpc_timeout (60).
+
+    Returns:
+        A reference; `to_here()` copies the value, `rpc_sync().method()` calls a method on the
+        owner.
+
+    Threads: any
+
+    Example:
+        >>> rref = rpc.remote("worker0", torch.zeros, args=(2,))
+        >>> rref.to_here()
+        tensor([0., 0.])
+        >>> rref.rpc_sync().size(0)
+        2
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
@@ -129,6 +187,16 @@ def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
     """Return the WorkerInfo of a name, or this worker's own.
 
     Raises  RpcError for an unknown name; TypeError for what is none
+
+    Args:
+        worker_name: A name, an id or a WorkerInfo; this worker's own if None.
+
+    Returns:
+        A WorkerInfo with the fields `name` and `id`.
+
+    Example:
+        >>> rpc.get_worker_info()
+        WorkerInfo(id=0, name=worker0)
     """
     return get_current_agent().get_worker_info(worker_name)
 
@@ -162,6 +230,17 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
             the workers that were lost; RPC is shut down anyway
     Source  PyTorch, torch/distributed/rpc/api.py, shutdown: its groups without a world size have no
             barrier either
+
+    Args:
+        graceful: Whether to wait for all other workers; without it this worker leaves at once.
+        timeout: The longest wait, in seconds; 0 waits as long as the others live.
+
+    Example:
+        >>> import tempfile
+        >>> place = f"file://{tempfile.mkdtemp()}/store"
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=place)
+        >>> rpc.init_rpc("worker0", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.shutdown()
     """
     agent = get_current_agent()
     timeout = seconds("timeout", timeout)
@@ -177,7 +256,12 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
 
 
 def get_rpc_timeout() -> float:
-    """Return the timeout in seconds of calls that give none."""
+    """Return the timeout in seconds of calls that give none.
+
+    Example:
+        >>> rpc.get_rpc_timeout()
+        60.0
+    """
     return get_current_agent().get_rpc_timeout()
 
 
@@ -190,6 +274,15 @@ def enable_gil_profiling(flag: bool) -> None:
     """Measure how long requests wait for the interpreter lock, as a metric of the agent.
 
     Raises  TypeError for what is neither True nor False
+
+    Args:
+        flag: Whether to measure.
+
+    Example:
+        >>> rpc.enable_gil_profiling(True)
+        >>> "agent.gil_average_wait_time_us" in rpc.get_metrics()
+        True
+        >>> rpc.enable_gil_profiling(False)
     """
     if not isinstance(flag, bool):
         why = "expected True or False"
@@ -291,12 +384,29 @@ class _DebugInfo(dict[str, str]):
 
 
 def get_debug_info() -> dict[str, str]:
-    """Return facts that help to understand a hang: the metrics, each peer, references, contexts."""
+    """Return facts that help to understand a hang: the metrics, each peer, references, contexts.
+
+    Returns:
+        A dict of names and values, both as text.
+
+    Example:
+        >>> info = rpc.get_debug_info()
+        >>> info["num_autograd_contexts"]
+        '0'
+    """
     return _DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
 
 
 def get_metrics() -> dict[str, str]:
-    """Return this worker's counters: threads, calls under way, here and elsewhere; as text."""
+    """Return this worker's counters: threads, calls under way, here and elsewhere; as text.
+
+    Returns:
+        A dict of names and numbers, both as text.
+
+    Example:
+        >>> int(rpc.get_metrics()["agent.thread_pool_size"]) >= 1
+        True
+    """
     return get_current_agent().get_metrics()
 
 

@@ -17,6 +17,17 @@ def async_execution(fn: Callable[P, T]) -> Callable[P, T]:
 
     The thread that ran the function is free meanwhile. With @staticmethod and @classmethod this is
     the inner decorator.
+
+    Args:
+        fn: The function; it returns a Future.
+
+    Returns:
+        The function; callers get the value of the Future, and no thread of the callee waits for it.
+
+    Example:
+        >>> @rpc.functions.async_execution
+        ... def twice(x):
+        ...     return rpc.rpc_async("worker0", torch.add, args=(x, x))
     """
 
     @functools.wraps(fn)

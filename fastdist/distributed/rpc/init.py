@@ -61,6 +61,24 @@ def init_rpc(
 
     Raises  RpcError where this worker or the group is set up wrongly; StoreTimeoutError naming the
             members that did not come within the options' init_timeout
+
+    Args:
+        name: The name by which others call this worker; unique in the group.
+        backend: A member of BackendType; found from the options, else TENSORPIPE.
+        rank: The number of this worker, from 0; from the environment if -1.
+        world_size: The number of workers; from the environment if None.
+        rpc_backend_options: Timeouts, threads, security and where workers meet.
+
+    Threads: one at a time; a process may join again after shutdown
+
+    Example:
+        >>> import tempfile
+        >>> place = f"file://{tempfile.mkdtemp()}/store"
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=place)
+        >>> rpc.init_rpc("worker0", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.rpc_sync("worker0", torch.add, args=(torch.ones(2), 1))
+        tensor([2., 2.])
+        >>> rpc.shutdown()
     """
     require_name(name)
     backend, options = _choose_backend(backend, rpc_backend_options)

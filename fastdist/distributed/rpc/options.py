@@ -139,6 +139,34 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
             invalid devices, a device map that is not one to one, or a negative time; TypeError for
             a value that is not a number, text or list where one is expected
+
+    Args:
+        num_worker_threads: How many threads run the calls of others.
+        rpc_timeout: Seconds that a call may take; 0 for no limit.
+        init_method: Where the workers meet: "env://", "tcp://HOST:PORT" or "file:///PATH".
+        device_maps: For each worker, a dict from a device here to one there.
+        devices: The devices that this worker uses; all in the maps if None.
+        security: None for CURVE with the job's secret, "certs" for a key pair for each rank, "none"
+            for no encryption.
+        certificates: The folder with key pairs, for "certs".
+        strict: Whether other workers may run only what is exported.
+        init_timeout: Seconds that init_rpc may take; FASTDIST_INIT_TIMEOUT or 60 if None, 0 for no
+            limit.
+        max_outstanding_bytes: The bytes that may wait at one peer.
+        limits: An `rpc.Limits`.
+        switch_interval: The value for `sys.setswitchinterval` while RPC runs, in seconds; None to
+            leave it.
+        local_address: Where this worker listens.
+        frozen_s: Seconds without a sign of life after which a worker is lost.
+        grace_s: Seconds for which an address may refuse connections.
+        restarts: Whether a lost worker may come back; as FASTDIST_ALLOW_RESTART says if None.
+        _transports: Names of transports to use; all if None.
+        _channels: Names of channels to use; all if None.
+
+    Example:
+        >>> options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=4, rpc_timeout=5)
+        >>> options.num_worker_threads, options.rpc_timeout
+        (4, 5.0)
     """
 
     @constructor(

@@ -74,6 +74,24 @@ def clip_grad_norm_(
 
     Raises  RuntimeError if error_if_nonfinite and the norm is infinite or NaN
     Note    foreach changes nothing
+
+    Args:
+        parameters: A tensor, or several.
+        max_norm: The largest norm.
+        norm_type: The order of the norm; may be inf.
+        error_if_nonfinite: Whether a norm that is infinite or NaN is an error.
+        foreach: Ignored: there is one implementation.
+
+    Returns:
+        The norm before, a tensor without axes.
+
+    Example:
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> (weight * torch.tensor([3.0, 4.0])).sum().backward()
+        >>> nn.utils.clip_grad_norm_([weight], max_norm=1.0)
+        tensor(5.)
+        >>> weight.grad
+        tensor([0.6000, 0.8000])
     """
     if not isinstance(parameters, Tensor):
         parameters = finite_list(parameters)  # read twice

@@ -250,6 +250,17 @@ def pad_sequence(
     """Return sequences, of one shape but for their first axes, in one tensor, padded as needed.
 
     Raises  RuntimeError for a value that is not an iterable of tensors
+
+    Args:
+        sequences: Tensors that differ in the length of the first axis alone.
+        batch_first: Whether the batch is the first axis instead of the second.
+        padding_value: The number that fills the gaps.
+        padding_side: "right" or "left".
+
+    Example:
+        >>> nn.utils.rnn.pad_sequence([torch.ones(2), torch.ones(1)], batch_first=True)
+        tensor([[1., 1.],
+                [1., 0.]])
     """
     if padding_side not in ("left", "right"):
         raise RuntimeError(

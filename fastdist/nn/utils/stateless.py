@@ -27,6 +27,20 @@ def functional_call(
             ValueError for a name in two of several mappings
     Note    what the call writes into a buffer goes into the tensor given for it; tie_weights: a
             tensor that the module has under several names is replaced under all of them
+
+    Args:
+        module: The module.
+        parameters_and_buffers: Tensors by dotted name, in one mapping or several.
+        args: The arguments of the call: a tuple, or one argument.
+        kwargs: The keyword arguments of the call.
+        tie_weights: Whether a tensor with several names is replaced under all of them.
+        strict: Whether all names must be given, and no others.
+
+    Example:
+        >>> from fastdist.func import functional_call
+        >>> layer = nn.Linear(2, 1, bias=False)
+        >>> functional_call(layer, {"weight": torch.ones(1, 2)}, (torch.ones(2),)).detach()
+        tensor([2.])
     """
     given = _merged(parameters_and_buffers)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)

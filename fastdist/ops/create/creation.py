@@ -241,6 +241,22 @@ def tensor(
     Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
             numbers in lists -> the one in which they meet
     Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
+
+    Args:
+        data: The values; tensors and arrays are copied.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        device: Where the result lives; the default device if None.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Returns:
+        A leaf of the graph. `as_tensor` shares memory where it can instead of copying.
+
+    Example:
+        >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        tensor([[1., 2.],
+                [3., 4.]])
+        >>> torch.tensor([1, 2], dtype=torch.float64, requires_grad=True)
+        tensor([1., 2.], dtype=fastdist.float64, requires_grad=True)
     """
     if isinstance(data, Tensor):
         warn_caller(
@@ -310,6 +326,19 @@ def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
     (`__cuda_array_interface__`) of the right dtype.
+
+    Args:
+        data: A tensor, an array, a number, or nested lists of numbers.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        device: Where the result lives; the default device if None.
+
+    Returns:
+        A tensor; data itself if it is one of the right dtype and device.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> torch.as_tensor(x) is x
+        True
     """
     if not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
         data = from_dlpack(data)
@@ -325,6 +354,17 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array.
 
     Raises  TypeError for an array of another type, or of a dtype that fastdist does not have
+
+    Args:
+        array: The array, of a dtype that tensors have.
+
+    Returns:
+        A tensor: writing into it changes the array as well.
+
+    Example:
+        >>> import numpy as np
+        >>> torch.from_numpy(np.array([1.0, 2.0]))
+        tensor([1., 2.], dtype=fastdist.float64)
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
@@ -352,7 +392,22 @@ def full(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
+    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given.
+
+    Args:
+        size: The lengths of the axes, as a tuple.
+        fill_value: The number.
+        dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
+    """
     value = as_number(fill_value)  # of NumPy, too, a number counts as one of Python's
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
     number = held(value, wanted)
@@ -370,7 +425,23 @@ def zeros(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of zeros, in the default dtype unless dtype is given."""
+    """Return a tensor of zeros, in the default dtype unless dtype is given.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+        >>> torch.zeros((2,), dtype=torch.int64)
+        tensor([0, 0])
+    """
     wanted = dtype_or_default(dtype)
     return _filled(0, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
@@ -386,7 +457,21 @@ def ones(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of ones, in the default dtype unless dtype is given."""
+    """Return a tensor of ones, in the default dtype unless dtype is given.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.ones(2, 3)
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
+    """
     wanted = dtype_or_default(dtype)
     return _filled(1, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
@@ -403,7 +488,21 @@ def empty(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return a tensor whose elements are whatever the memory held."""
+    """Return a tensor whose elements are whatever the memory held before.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.empty(2, 3).shape
+        fastdist.Size([2, 3])
+    """
     wanted = dtype_or_default(dtype)
     shape = sizes_of(size)
     order = None if memory_format is None else memory_format.order(len(shape))
@@ -457,7 +556,21 @@ def zeros_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return zeros of input's shape, strides, dtype and device."""
+    """Return zeros of input's shape, strides, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.zeros_like(torch.ones(2, dtype=torch.float64))
+        tensor([0., 0.], dtype=fastdist.float64)
+    """
     if input._layout.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
@@ -477,7 +590,21 @@ def ones_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return ones of input's shape, strides, dtype and device."""
+    """Return ones of input's shape, strides, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.ones_like(torch.zeros(2, dtype=torch.int64))
+        tensor([1, 1])
+    """
     wanted, where = like(input, dtype, device, "ones_like")
     shape, order = input._layout.shape, order_like(input, memory_format)
     return _filled(1, shape, wanted, where, requires_grad, layout, pin_memory, order)
@@ -495,7 +622,22 @@ def empty_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return uninitialised memory of input's shape, strides, dtype and device."""
+    """Return a tensor of input's shape, strides, dtype and device, whose elements are whatever the
+    memory held before.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.empty_like(torch.ones(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
     if input._layout.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
@@ -516,7 +658,22 @@ def full_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return fill_value in input's shape, strides, dtype and device."""
+    """Return fill_value in input's shape, strides, dtype and device.
+
+    Args:
+        input: The tensor.
+        fill_value: The number.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.full_like(torch.zeros(2), 7)
+        tensor([7., 7.])
+    """
     wanted, where = like(input, dtype, device, "full_like")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     number = held(value, wanted)

@@ -150,7 +150,21 @@ def rand(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers drawn evenly from [0, 1)."""
+    """Return numbers from the uniform distribution over [0, 1).
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.rand(2, 3).max() < 1
+        tensor(True)
+    """
     source = generator_or_default(generator, device)
     how = (dtype, device, requires_grad, layout, pin_memory)
     return _drawn("rand", source, sizes_of(size), *how)
@@ -167,7 +181,22 @@ def randn(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers of mean 0 and deviation 1."""
+    """Return numbers from the normal distribution of mean 0 and standard deviation 1.
+
+    Args:
+        *size: The lengths of the axes, as numbers or as one tuple.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> torch.randn(2, 3, generator=generator).shape
+        fastdist.Size([2, 3])
+    """
     source = generator_or_default(generator, device)
     how = (dtype, device, requires_grad, layout, pin_memory)
     return _drawn("randn", source, sizes_of(size), *how)
@@ -188,7 +217,23 @@ def randint(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0."""
+    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0.
+
+    Args:
+        low: The smallest number; 0 if it is left out.
+        high: The number below which all are.
+        size: The lengths of the axes, as a tuple.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; int64 if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.randint(0, 10, (2, 3)).shape
+        fastdist.Size([2, 3])
+    """
     if size is None:
         low, high, size = 0, low, high
     elif low is None or high is None:
@@ -282,7 +327,21 @@ def randperm(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return 0 ... n - 1 in random order."""
+    """Return the integers from 0 to n - 1 in random order.
+
+    Args:
+        n: How many integers.
+        generator: The generator to draw from; the default one if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.randperm(4).sort().values
+        tensor([0, 1, 2, 3])
+    """
     if n < 0:
         raise ShapeError(f"Trying to create tensor with negative dimension {n}: randperm({n})")
     wanted = dtype_of(dtype)
@@ -314,7 +373,21 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return rand in input's shape, strides, dtype and device."""
+    """Return numbers from the uniform distribution over [0, 1), in input's shape, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.rand_like(torch.zeros(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
     wanted, where = like(input, dtype, device, "rand_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
@@ -332,7 +405,22 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return randn in input's shape, strides, dtype and device."""
+    """Return numbers from the normal distribution of mean 0 and standard deviation 1, in input's
+    shape, dtype and device.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.randn_like(torch.zeros(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
     wanted, where = like(input, dtype, device, "randn_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
@@ -398,9 +486,19 @@ def require_std(std: Any) -> None:
 def bernoulli(
     input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return 1 with probability input (or p), else 0, in input's dtype or out's.
+    """Return 1 with the probability that input or p gives, else 0.
 
     Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
+
+    Args:
+        input: The probability of each element; the shape and dtype alone, if p is given.
+        p: One probability for all.
+        generator: The generator to draw from; the default one if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+        tensor([0., 1.])
     """
     if input._layout.is_sparse:
         raise refusal("bernoulli", input)

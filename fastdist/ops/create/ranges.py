@@ -40,6 +40,25 @@ def arange(
 
     Dtype   int64 if all are integers, else the default dtype
     Raises  RuntimeError for a step of 0, or one that leads away from end
+
+    Args:
+        start: The first number, 0 if only end is given.
+        end: The number before which to stop.
+        step: The distance between two numbers; may be negative.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Returns:
+        A tensor of one axis with ceil((end - start) / step) elements.
+
+    Example:
+        >>> torch.arange(4)
+        tensor([0, 1, 2, 3])
+        >>> torch.arange(1, 2, 0.25)
+        tensor([1.0000, 1.2500, 1.5000, 1.7500])
     """
     if start is None and end is None:
         raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
@@ -135,7 +154,22 @@ def linspace(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return steps numbers from start to end, both included, equally far apart."""
+    """Return steps numbers from start to end, both included, equally far apart.
+
+    Args:
+        start: The first number.
+        end: The last number.
+        steps: How many numbers.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     wanted = dtype_of_ends("linspace", start, end, dtype)
@@ -188,7 +222,22 @@ def eye(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
+    """Return an (n, m) matrix with ones on the diagonal; m = n unless given.
+
+    Args:
+        n: The number of rows.
+        m: The number of columns; n if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
     wanted = dtype_or_default(dtype)

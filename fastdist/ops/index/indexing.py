@@ -67,7 +67,26 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     memory="outside of first",
 )
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0."""
+    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
+            input.
+
+    Returns:
+        A tensor of the shape of index and the dtype of input.
+
+    Raises:
+        RuntimeError: A number is out of range.
+
+    Example:
+        >>> x = torch.tensor([[1, 2], [3, 4]])
+        >>> torch.gather(x, 1, torch.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
+    """
 
 
 @gather.plan
@@ -203,6 +222,20 @@ def scatter(
 ) -> Tensor:
     """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
     "multiply" it is combined with the old value.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of elements along dim, in int64.
+        src: A tensor at least as large as index, or a number.
+        value: A number, in place of src.
+        reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
     """
     from ..create.creation import number_like
 
@@ -214,7 +247,7 @@ def scatter(
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_like(input, given)
-    written = scatter_src.general((input, index, given), (dim,))
+    written = scatter_src(input, index, given, dim)
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
@@ -329,7 +362,19 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 
 @composite(known_as="")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
-    """Return the slices of input at index along dim, as a copy."""
+    """Return the slices of input at index along dim, as a copy.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of slices, in int64 or int32, of one axis.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
+        tensor([[2, 2],
+                [4, 4]])
+    """
     found = select_slices(input, _vector("index_select", index), dim)
     return store_in_out("index_select", out, found, (input,), "same", "outside of first")
 

@@ -35,6 +35,17 @@ def multinomial(
     Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
             without replacement than there are places; on a device, which is not waited for,
             chances are not looked at
+
+    Args:
+        input: The weights, one row or several; not negative.
+        num_samples: How many indices for each row.
+        replacement: Whether an index may be drawn twice.
+        generator: The generator to draw from; the default one if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
+        tensor([1])
     """
     if out is not None and out._layout.dtype is not int64:
         raise DTypeError(f"multinomial expects Long tensor out, got: {out._layout.dtype.name}")

@@ -28,8 +28,20 @@ _VIEWED = node_named("view")
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Return input with each element (or slice along dim) repeated, all as often or each by its
-    own number; of one tensor of numbers alone, each place as often as its number says.
+    """Return input with each element, or each slice along dim, repeated; of one tensor of counts
+    alone, each index as often as its count.
+
+    Args:
+        input: The tensor; or the counts, if repeats is left out.
+        repeats: A count, or a tensor of one count for each.
+        dim: The axis; the flattened tensor if None.
+        output_size: The length of the result, if known: a GPU is not waited for then.
+
+    Example:
+        >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
+        tensor([1, 1, 2, 2])
+        >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 3]))
+        tensor([1, 2, 2, 2])
     """
     if repeats is None:
         input, repeats = arange(input._layout.numel, device=input._layout.device), input

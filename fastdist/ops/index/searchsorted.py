@@ -105,10 +105,22 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Return where input goes in the ordered rows of sorted_sequence, before what equals it, or
-    (right, or side="right") behind; NaN goes last.
+    """Return the indices at which input would be inserted to keep sorted_sequence in order; NaN
+    goes last.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
+
+    Args:
+        sorted_sequence: Rows in ascending order.
+        input: The values to insert: a tensor or a number.
+        out_int32: Whether the result is int32 instead of int64.
+        right: Whether to go behind equal elements.
+        side: "left" or "right", in place of right.
+        sorter: Indices that sort the rows of sorted_sequence.
+
+    Example:
+        >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
+        tensor([1, 3])
     """
     refuse_complex("searchsorted_out_cpu", sorted_sequence)
     if isinstance(input, Tensor):
@@ -189,7 +201,18 @@ def _ordered(rows: Any, sorter: Any) -> Any:
 def bucketize(
     input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
-    """Return between which boundaries each element of input lies."""
+    """Return between which boundaries each element lies, as an index.
+
+    Args:
+        input: A tensor or a number.
+        boundaries: Numbers in ascending order, of one axis.
+        out_int32: Whether the result is int32 instead of int64.
+        right: Whether an element that equals a boundary belongs behind it.
+
+    Example:
+        >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
+        tensor([0, 1])
+    """
     if len(boundaries._layout.shape) != 1:
         raise ShapeError(
             f"boundaries tensor must be 1 dimension, but got dim({len(boundaries._layout.shape)})"
@@ -199,10 +222,20 @@ def bucketize(
 
 @composite()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each integer occurs, or the sum of its weights; waits for a device.
+    """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
+    largest.
 
     Dtype   int64; with weights float32 if they are, else float64
     Raises  NotImplementedError for complex weights, which would lose their imaginary part
+
+    Args:
+        input: The integers, not negative, of one axis.
+        weights: A weight for each integer.
+        minlength: The least length of the result.
+
+    Example:
+        >>> torch.bincount(torch.tensor([0, 2, 2]))
+        tensor([1, 0, 2])
     """
     layout = input._layout
     if layout.dtype is bool_:

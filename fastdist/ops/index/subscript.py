@@ -456,7 +456,18 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 @composite(out="same", node="masked_select", memory="outside of first")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements of input where mask holds, as a vector."""
+    """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+    number.
+
+    Args:
+        input: The tensor.
+        mask: A tensor of bool that broadcasts with input.
+
+    Example:
+        >>> x = torch.tensor([-1, 2, 3])
+        >>> torch.masked_select(x, x > 0)
+        tensor([2, 3])
+    """
     if mask._layout.dtype is not bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes("masked_select", [input._layout.shape, mask._layout.shape])
@@ -465,8 +476,19 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 @composite(out="same")
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Return the places of what is not 0, a row each; as_tuple: one tensor an axis. Waits once for
-    a device, for their number.
+    """Return the indices of the elements that are not 0. On a GPU this waits for their number.
+
+    Args:
+        input: The tensor.
+        as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+
+    Returns:
+        A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
+
+    Example:
+        >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
     """
     if not as_tuple:
         return _rows_that_hold(input)

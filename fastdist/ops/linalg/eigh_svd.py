@@ -330,6 +330,15 @@ def linalg_svd(
             (..., m, k), (..., k), (..., k, n) of full_matrices=False
     Raises  LinAlgError if they are not found, such as of NaN
     Note    signs of vectors are LAPACK's choice; gradients must not depend on them
+
+    Args:
+        A: A matrix, or a batch of them.
+        full_matrices: Whether U and Vh are square.
+        driver: Ignored.
+
+    Example:
+        >>> torch.linalg.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
+        tensor([3., 2.])
     """
     _require_no_driver("svd", driver)
     return return_types.linalg_svd(*_svd(A, full_matrices))
@@ -348,7 +357,17 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 @composite(out="same")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
-    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros."""
+    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+
+    Args:
+        input: The tensor.
+        some: Whether to return only as many columns as there are singular values.
+        compute_uv: Whether to compute U and V.
+
+    Example:
+        >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
+        tensor([3., 2.])
+    """
     if compute_uv:
         u, values, right = _svd(input, not some)
         return return_types.svd(u, values, right.mH)

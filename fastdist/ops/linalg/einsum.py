@@ -23,6 +23,21 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     A letter that the result lacks is summed; `...` stands for axes that broadcast. Operands are
     taken in from left to right, two at a time, as one batched matrix product each. Numbers may
     stand for letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
+
+    Args:
+        equation: A letter for each axis of each operand, "," between operands, "->" before the axes
+            of the result.
+        *operands: The tensors.
+
+    Returns:
+        A tensor with the axes of the result.
+
+    Example:
+        >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
+        >>> torch.einsum("ij,jk->ik", a, b).shape
+        fastdist.Size([2, 4])
+        >>> torch.einsum("ii", torch.eye(3))
+        tensor(3.)
     """
     if isinstance(equation, Tensor):
         equation, operands = _in_letters((equation, *operands))

@@ -160,7 +160,16 @@ def inv(A: Tensor) -> Tensor:
 
 @composite(out="same")
 def inverse(input: Tensor) -> Tensor:
-    """Return the inverse; see linalg.inv."""
+    """Return the inverse; see linalg.inv.
+
+    Args:
+        input: A square matrix, or a batch of them.
+
+    Example:
+        >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     return inverted("linalg.inv", input)
 
 

@@ -10,17 +10,16 @@ from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.interpreter import resumed
 from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import PLAIN, P, R, declarator
-from ...dispatch.route import run_silently
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
-from ...graph.modes import modes, tls
+from ...graph.modes import modes
 from ...interpreters.batching import aligned
 from ...interpreters.sparse_rules import meet_sparse
 from ...interpreters.timing import run_timed, should_time
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
-from ...tensor.tensor import Tensor, layout_of, wrap
+from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import conjugate
 from .product_gradients import gradients_of_matmul
 
@@ -29,6 +28,12 @@ _of_vectors = object()
 # With an Ellipsis NumPy gives a 0-d view, never a scalar.
 # PyTorch's words for a vector by a matrix, and where one of them stands for a batch.
 _ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
+_EVENTS: Final[dict[tuple[int, ...], str]] = {
+    (2, 2): "mm",
+    (2, 1): "mv",
+    (1, 1): "dot",
+    (1, 2): "matmul",
+}
 _FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
 
 
@@ -38,8 +43,8 @@ class MatmulOp(StructuredOp[P, R]):
     """
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return whether no operand is a vector."""
-        return all(len(one._layout.shape) > 1 for one in operands)
+        """Return whether no operand is a vector, unless of few numbers."""
+        return all(len(one._layout.shape) > 1 for one in operands) or _are_few(*operands)
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
@@ -52,12 +57,10 @@ class MatmulOp(StructuredOp[P, R]):
         if input._layout.shape and other._layout.shape:
             row, column = len(input._layout.shape) == 1, len(other._layout.shape) == 1
             if row or column:
-                if out is None and (found := _of_few(input, other)) is not None:
-                    return found
+                if out is None and _are_few(input, other):
+                    return super().general(operands, attributes)
                 if modes.tracers and should_time(_of_vectors):
-                    event = (
-                        "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
-                    )
+                    event = f"aten::{_EVENTS.get((2 - row, 2 - column), 'matmul')}"
                     given = (operands, attributes, out)
                     return run_timed(event, partial(resumed, _of_vectors, (), self.general), given)
                 _require_match(input, other)
@@ -84,30 +87,27 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
             is a row on the left, a column on the right, and its axis is gone from the result
     Raises  RuntimeError if the inner axes differ
+
+    Args:
+        input: The tensor.
+        other: The right operand.
+
+    Example:
+        >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
+        fastdist.Size([2])
+        >>> (torch.ones(5, 2, 3) @ torch.ones(3, 4)).shape
+        fastdist.Size([5, 2, 4])
     """
 
 
-def _of_few(input: Tensor, other: Tensor) -> Tensor | None:
-    """Return the product of two vectors, or of a vector and a matrix, of few numbers, where nothing
-    is recorded; None for all others. It has the bits of the product of matrices.
+def _are_few(input: Tensor, other: Tensor) -> bool:
+    """Return whether a kernel takes a vector and a matrix, or two vectors, as they are: on the CPU,
+    of few numbers. Its results have the bits of the product of matrices.
     """
     a, b = input._layout, other._layout
-    if modes.special or input.__class__ not in PLAIN or other.__class__ not in PLAIN:
-        return None
-    if not (a.tiny and b.tiny and a.dtype is b.dtype) or len(a.shape) > 2 or len(b.shape) > 2:
-        return None
-    recorded = input._edge is not None or other._edge is not None
-    if (recorded and not (modes.grad_off and not tls.grad)) or a.shape[-1] != b.shape[0]:
-        return None
-    if not (a.numel and b.numel):
-        return None
-    left, right = input._array, other._array
-    if len(a.shape) == 1:
-        left = left.reshape(1, -1)
-    if len(b.shape) == 1:
-        right = right.reshape(-1, 1)
-    made = run_silently(left.dot, (right,)).reshape(a.shape[:-1] + b.shape[1:])
-    return wrap(made, layout_of(made))
+    if input.__class__ not in PLAIN or other.__class__ not in PLAIN or a.dtype is not b.dtype:
+        return False
+    return a.tiny and b.tiny and a.numel > 0 < b.numel and max(len(a.shape), len(b.shape)) < 3
 
 
 def _require_match(input: Tensor, other: Tensor) -> None:
@@ -142,6 +142,8 @@ def _(input: Tensor, other: Tensor) -> Plan:
     dtype = result_dtype((input, other))
     if dtype is bool_:
         raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
+    if len(a.shape) == 1 or len(b.shape) == 1:
+        return Plan((*a.shape[:-1], *b.shape[1:]), dtype)
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
     return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
 
@@ -151,14 +153,17 @@ matmul.gradients_on_device(gradients_of_matmul)
 
 @matmul.names_event
 def _(operands: Any, attributes: Any) -> str:
-    """Return PyTorch's word for a product of matrices, or of batches of them."""
-    return "mm" if all(len(operand.shape) == 2 for operand in operands) else "bmm"
+    """Return PyTorch's word for a product of so many axes."""
+    return _EVENTS.get(tuple([len(operand.shape) for operand in operands]), "bmm")
 
 
 @matmul.names_node
 def _(node: Any) -> str:
     """Return PyTorch's word: it folds batches of several axes, and unfolds the products."""
-    return "mm" if len(node.output_layout.shape) == 2 else "_unsafe_view"
+    first, second = [len(one.shape) for one in node.naming_route.layouts]
+    if first == 1 < second:
+        return "squeeze.4"
+    return {(2, 2): "mm", (2, 1): "mv", (1, 1): "dot"}.get((first, second), "_unsafe_view")
 
 
 @view_op("nowhere", known_as="squeeze")
@@ -208,12 +213,19 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @matmul.vjp("input")
-def _(g: Tensor, other: Tensor) -> Tensor:
+def _(g: Any, other: Any, input_layout: Layout) -> Tensor:
+    axes = len(input_layout.shape), len(other._layout.shape)
+    if axes[1] == 1:  # of a matrix, each row has its own g
+        return (g.unsqueeze(1) if axes[0] == 2 else g) * conjugate(other)  # type: ignore[no-any-return]
     return matmul(g, conjugate(other).transpose(-2, -1))
 
 
 @matmul.vjp("other")
-def _(g: Tensor, input: Tensor) -> Tensor:
+def _(g: Any, input: Any, other_layout: Layout) -> Tensor:
+    axes = len(input._layout.shape), len(other_layout.shape)
+    if axes[0] == 1:  # of a matrix, each column has its own g
+        found: Tensor = (conjugate(input).unsqueeze(1) if axes[1] == 2 else conjugate(input)) * g
+        return found
     return matmul(conjugate(input).transpose(-2, -1), g)
 
 

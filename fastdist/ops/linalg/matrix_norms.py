@@ -40,6 +40,17 @@ def linalg_vector_norm(
             functions that are smooth in the square of the norm, and NaN for other functions.
             Forward mode knows them for n**2, n.square() and functions of these, unless a gradient
             is recorded with create_graph
+
+    Args:
+        input: The tensor.
+        ord: The order.
+        dim: The axis or axes; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to compute in.
+
+    Example:
+        >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
+        tensor(7.)
     """
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is a number, got {short_repr(ord)}")
@@ -118,6 +129,17 @@ def linalg_norm(
 ) -> Tensor:
     """Return the vector norm of order 2 without ord; with one, the norm of matrices along two
     axes, of vectors along one; see matrix_norm and vector_norm.
+
+    Args:
+        input: A tensor of vectors or matrices.
+        ord: The order: None, a number, inf, -inf, "fro" or "nuc".
+        dim: The axis of vectors, or the two of matrices; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to compute in.
+
+    Example:
+        >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if ord is None:
         return linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)

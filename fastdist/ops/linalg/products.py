@@ -42,7 +42,21 @@ def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
 
 @composite(known_as="")
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
-    """Return the product of two matrices."""
+    """Return the product of two matrices.
+
+    Args:
+        input: The tensor.
+        mat2: The right matrix, of shape (k, m).
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A matrix of shape (n, m), for an input of shape (n, k).
+
+    Example:
+        >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
+        tensor([[3.],
+                [3.]])
+    """
     if len(input._layout.shape) != 2:
         raise ShapeError(
             f"self must be a matrix: its shape is {input._layout.shape}; matmul takes more axes"
@@ -54,7 +68,20 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 
 @composite(known_as="", node="bmm")
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
-    """Return the products of two batches of matrices."""
+    """Return the products of two batches of matrices.
+
+    Args:
+        input: The tensor.
+        mat2: The right matrices, of shape (b, k, m).
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of shape (b, n, m), for an input of shape (b, n, k).
+
+    Example:
+        >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
+        fastdist.Size([4, 2, 5])
+    """
     for name, tensor in (("batch1", input), ("batch2", mat2)):
         if len(tensor._layout.shape) != 3:
             raise ShapeError(f"{name} must be a 3D tensor")
@@ -74,7 +101,17 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
 
 @composite(known_as="")
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
-    """Return the inner product of two vectors."""
+    """Return the inner product of two vectors.
+
+    Args:
+        input: The tensor.
+        tensor: The second vector.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor(11)
+    """
     if len(input._layout.shape) != 1 or len(tensor._layout.shape) != 1:
         raise ShapeError(
             f"1D tensors expected, but got {len(input._layout.shape)}D and "
@@ -92,7 +129,21 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
 
 @composite()
 def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
-    """Return the products of each element of one vector with each of another."""
+    """Return the products of each element of one vector with each of another.
+
+    Args:
+        input: The tensor.
+        vec2: The second vector.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A matrix of shape (n, m).
+
+    Example:
+        >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
     _require_axes("outer", {"input": input, "vec2": vec2}, 1, 1)
     product = input.unsqueeze(1) * vec2
     return store_in_out("outer", out, product, (input, vec2), "cast", "apart")
@@ -303,6 +354,16 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     """Return input @ weight.T + bias.
 
     Shape   (..., n), (m, n), (m) -> (..., m)
+
+    Args:
+        input: The tensor.
+        weight: A matrix of shape (out_features, in_features).
+        bias: A vector of out_features elements; none if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> F.linear(torch.ones(2, 3), torch.ones(4, 3)).shape
+        fastdist.Size([2, 4])
     """
     if out is not None:
         return store_in_out("linear", out, linear(input, weight, bias), (input, weight, bias))

@@ -34,7 +34,15 @@ _SIGMOID_SLOPE = _DECAY + "e / ((T(1) + e) * (T(1) + e))"
     piecewise=True,
 )
 def relu(input: Tensor) -> Tensor:
-    """Return max(input, 0); the gradient at 0 is 0."""
+    """Return the larger of 0 and each element; the gradient at 0 is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.relu(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
 
 relu.refusal(no_bool_operand("Boolean inputs not supported for relu"))
@@ -49,7 +57,18 @@ relu.refusal(no_bool_operand("Boolean inputs not supported for relu"))
     homes="function method inplace functional",
 )
 def sigmoid(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-input))."""
+    """Return 1 / (1 + exp(-x)) for each element x.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
 
 
 @pointwise(
@@ -70,7 +89,15 @@ def logistic(input: Tensor) -> Tensor:
     out="same",
 )
 def logsigmoid(input: Tensor) -> Tensor:
-    """Return log(sigmoid(input)) without underflow."""
+    """Return log(sigmoid(input)) without underflow.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> F.logsigmoid(torch.tensor([0.0]))
+        tensor([-0.6931])
+    """
 
 
 logsigmoid.refusal(floating_only("log_sigmoid_cpu"))
@@ -272,7 +299,15 @@ def gelu_tanh_tails(input: Tensor) -> Tensor:
     homes="activation",
 )
 def silu(input: Tensor) -> Tensor:
-    """Return input * sigmoid(input)."""
+    """Return input * sigmoid(input).
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> F.silu(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7311])
+    """
 
 
 silu.refusal(floating_only("silu_cpu"))
@@ -314,7 +349,17 @@ mish.refusal(floating_only("mish_cpu"))
     homes="functional",
 )
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold."""
+    """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold.
+
+    Args:
+        input: The tensor.
+        beta: The steepness.
+        threshold: Where beta * input is larger, input itself is returned.
+
+    Example:
+        >>> F.softplus(torch.tensor([0.0, 30.0]))
+        tensor([ 0.6931, 30.0000])
+    """
 
 
 softplus.refusal(floating_only("softplus_cpu"))
@@ -438,6 +483,15 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor
     """Return input times the probability that a normal number lies below it.
 
     approximate="tanh" computes that probability with tanh
+
+    Args:
+        input: The tensor.
+        approximate: "none", or "tanh" for a cheaper formula.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> F.gelu(torch.tensor([-1.0, 1.0]))
+        tensor([-0.1587,  0.8413])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")

@@ -40,6 +40,24 @@ def scaled_dot_product_attention(
             elsewhere
     Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Memory grows
             with n + m, and that of a mask and its gradient: see attention_blocks
+
+    Args:
+        query: Queries, of shape (..., n, d).
+        key: Keys, of shape (..., m, d).
+        value: Values, of shape (..., m, e).
+        attn_mask: A mask of shape (..., n, m); none if None.
+        dropout_p: The probability with which an attention weight is dropped.
+        is_causal: Whether query i sees keys up to i alone.
+        scale: The factor of the products; 1 / sqrt(d) if None.
+        enable_gqa: Whether a head of key and value serves several heads of query.
+
+    Returns:
+        A tensor of shape (..., n, e).
+
+    Example:
+        >>> q = torch.zeros(1, 2, 4)
+        >>> F.scaled_dot_product_attention(q, q, q).shape
+        fastdist.Size([1, 2, 4])
     """
     _require_fitting(query, key, value, attn_mask)
     _require_shapes(query, key, value, enable_gqa)

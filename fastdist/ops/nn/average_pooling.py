@@ -53,11 +53,16 @@ def _average(
     kernel = "avg_pool3d_out_frame" if axes == 3 else "avg_pool2d"
     require_dtype(kernel, input._layout.dtype, fits=lambda d: d.is_floating_point or d is int64)
     lengths = input._layout.shape[-axes:]
-    recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
-    sums = weighed(input, recipes)
+    sums = weighed(input, _recipes(found, lengths))
     by = divisor or _beside(sums, _counts, found, lengths, count_include_pad)
     made = _divided(sums, by)
     return cast(Tensor, made if input._layout.contiguous else in_format_of(input, made))
+
+
+@functools.lru_cache(maxsize=256)
+def _recipes(found: tuple[Window, ...], lengths: tuple[int, ...]) -> tuple[Any, ...]:
+    pairs = zip(lengths, found, strict=True)
+    return tuple([("windows", n, window.outputs, *window[:3]) for n, window in pairs])
 
 
 def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
@@ -176,6 +181,19 @@ def avg_pool2d(
 ) -> Tensor:
     """Return the averages of windows over the last two axes; divisor_override divides the sums
     instead of the number of elements.
+
+    Args:
+        input: The tensor.
+        kernel_size: The height and width of a window, or one number for both.
+        stride: The distance between two windows; kernel_size if None.
+        padding: How many zeros go around the image.
+        ceil_mode: Whether windows that begin inside of the image but end outside count.
+        count_include_pad: Whether the zeros around the image count.
+        divisor_override: The divisor of sums, in place of the number of elements.
+
+    Example:
+        >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
+        fastdist.Size([1, 1, 2, 2])
     """
     return _average(
         "avg_pool2d",

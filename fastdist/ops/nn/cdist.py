@@ -43,6 +43,16 @@ def cdist(
     Note    between equal rows the gradient is 0; second derivatives there are those of functions
             that are smooth in squares of euclidean distances, and NaN for other functions. Forward
             mode knows them for squares alone, unless a gradient is recorded with create_graph
+
+    Args:
+        x1: The first points, one in each row.
+        x2: The second points.
+        p: The order of the norm.
+        compute_mode: Ignored: distances are exact.
+
+    Example:
+        >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
+        tensor([[5.]])
     """
     _require_rows(x1, x2, p)
     if compute_mode not in _MODES:

@@ -114,6 +114,20 @@ def conv2d(
     """Return the sums of images under a sliding weight, and bias, as conv1d does.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
+
+    Args:
+        input: The tensor.
+        weight: The kernels, of shape (out_channels, channels / groups, height, width).
+        bias: One number for each channel of the result; none if None.
+        stride: The distance between two places of the kernel, one number or one for each axis.
+        padding: How many zeros go around the image, one number or one for each axis; "same" or
+            "valid".
+        dilation: The distance between two elements of the kernel.
+        groups: Into how many groups the channels are divided.
+
+    Example:
+        >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
+        fastdist.Size([1, 8, 6, 6])
     """
     return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 

@@ -370,6 +370,24 @@ def cross_entropy(
     """Return the cross entropy between the logits input and target: classes, or probabilities.
 
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
+
+    Args:
+        input: The logits, one for each class; not normalized.
+        target: The number of the class, in int64, or the probability of each class.
+        weight: A weight for each class, of shape (C,).
+        size_average: Deprecated; see reduction.
+        ignore_index: The class whose targets do not count.
+        reduce: Deprecated; see reduction.
+        reduction: "mean", "sum", or "none" for one loss per element.
+        label_smoothing: The share of the target that is spread over all classes, from 0 to 1.
+
+    Raises:
+        IndexError: A target is not a class.
+
+    Example:
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+        >>> F.cross_entropy(logits, torch.tensor([0, 1]))
+        tensor(0.2201)
     """
     if size_average is not None or reduce is not None:
         reduction = reduction_of(size_average, reduce, reduction)

@@ -199,7 +199,18 @@ def rrelu(
 
 @composite(homes="functional")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p)."""
+    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p).
+
+    Args:
+        input: The tensor.
+        p: The probability.
+        training: Whether anything is dropped.
+        inplace: Whether to overwrite the input.
+
+    Example:
+        >>> F.dropout(torch.ones(2), p=0.5, training=False)
+        tensor([1., 1.])
+    """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:

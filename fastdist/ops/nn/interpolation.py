@@ -48,6 +48,20 @@ def interpolate(
     images shrink.
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
             does not fit the axes
+
+    Args:
+        input: The tensor.
+        size: The size of the result, one number or one for each axis of space.
+        scale_factor: The factor by which the image grows, in place of size.
+        mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
+            "trilinear".
+        align_corners: Whether the outermost elements keep their places.
+        recompute_scale_factor: Whether the factor is computed anew from the rounded size.
+        antialias: Whether to blur before making an image smaller.
+
+    Example:
+        >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
     """
     shape = input._layout.shape
     if mode in _ANY and align_corners is not None:

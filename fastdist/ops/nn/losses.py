@@ -184,9 +184,21 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the squared differences of input and target, or their mean or sum.
+    """Return the squared differences of input and target, their mean or their sum.
 
     Note    with weight the mean is the sum of the weighted ones over that of the weights
+
+    Args:
+        input: The tensor.
+        target: A tensor of the shape of input.
+        size_average: Deprecated; see reduction.
+        reduce: Deprecated; see reduction.
+        reduction: "mean", "sum", or "none" for one loss per element.
+        weight: A weight for each element.
+
+    Example:
+        >>> F.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+        tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     both = _as_one_size(input, target)
@@ -203,9 +215,21 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the absolute differences of input and target, or their mean or sum.
+    """Return the absolute differences of input and target, their mean or their sum.
 
     Note    with weight the mean is the sum of the weighted ones over that of the weights
+
+    Args:
+        input: The tensor.
+        target: A tensor of the shape of input.
+        size_average: Deprecated; see reduction.
+        reduce: Deprecated; see reduction.
+        reduction: "mean", "sum", or "none" for one loss per element.
+        weight: A weight for each element.
+
+    Example:
+        >>> F.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+        tensor(1.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     both = _as_one_size(input, target)
@@ -278,7 +302,21 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Return binary_cross_entropy of sigmoid(input), without underflow."""
+    """Return binary_cross_entropy of sigmoid(input), without underflow.
+
+    Args:
+        input: The tensor.
+        target: The probability of 1, of the shape of input.
+        weight: A weight for each element.
+        size_average: Deprecated; see reduction.
+        reduce: Deprecated; see reduction.
+        reduction: "mean", "sum", or "none" for one loss per element.
+        pos_weight: The weight of targets that are 1, for each class.
+
+    Example:
+        >>> F.binary_cross_entropy_with_logits(torch.tensor([0.0]), torch.tensor([1.0]))
+        tensor(0.6931)
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     require_floating_inputs("log_sigmoid_cpu", input)

@@ -152,7 +152,20 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
+    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
+
+    Args:
+        input: The tensor.
+        normalized_shape: The lengths of the axes to normalize, the last ones of input.
+        weight: A scale for each element; none if None.
+        bias: A shift for each element; none if None.
+        eps: Added to the variance, against division by 0.
+        cudnn_enable: Ignored.
+
+    Example:
+        >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
+    """
     shape = input._layout.shape
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     require_dtype_of_norm(input._layout, weight, bias)

@@ -53,6 +53,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     Note    on a device other than the CPU numbers are looked at only where num_classes is -1, which
             waits for it once; what lies outside gets zeros alone
+
+    Args:
+        tensor: The numbers, in int64.
+        num_classes: The length of the new axis; one more than the largest number if -1.
+
+    Example:
+        >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
     """
     if tensor._layout.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from ...dispatch.declaration import node_named, recorded_as
 from ...interpreters.batched_tensor import level_of
 from ...tensor.constants import not_held, require_held
 from ...tensor.layout import Shape
-from ...tensor.tensor import Tensor, from_array
+from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from ..create.creation import full
+from ..device_constants import on_device
 from ..index.indexing import select_slices
 from ..pointwise.masked import where as where_op
 from ..shape.copying import place
 from ..shape.splitting import narrow
+from .pool_arguments import are_ints
 
 _taken = select_slices.in_steps()
 _MODES = ("constant", "reflect", "replicate", "circular")
@@ -36,20 +39,45 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     "replicate" the border element, "circular" those of the other end
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not have
+
+    Args:
+        input: The tensor.
+        pad: Two numbers for each axis, beginning with the last.
+        mode: "constant", "reflect", "replicate" or "circular".
+        value: The number to fill with, for "constant"; 0 if None.
+
+    Example:
+        >>> F.pad(torch.tensor([[1.0, 2.0]]), (1, 0, 0, 1))
+        tensor([[0., 1., 2.],
+                [0., 0., 0.]])
     """
     shape = input._layout.shape
-    ends = _ends(pad, shape)
     if mode == "constant":
         if value.__class__ is int and value.bit_length() > 63:
             value = float(value)
-        made = constant_pad(input, ends, 0.0 if value is None else value)
+        made = constant_pad(input, _ends(pad, shape), 0.0 if value is None else value)
         return made if input._layout.contiguous else in_format_of(input, made)
+    # Networks pad images of one size alike at each step.
+    find = _known_ends if mode.__class__ is str and are_ints(pad) else _checked_ends
+    ends = find(mode, pad, shape)
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    given, device = input, input._layout.device
+    for axis, before, behind in ends:
+        (index,) = on_device(device, _places, mode, shape[axis], before, behind)
+        input = (select_slices if mode == "circular" else _taken)(input, index, axis)
+    if mode != "circular" and not given._layout.contiguous:
+        in_format_of(given, input)
+    return recorded_as(_node(mode, len(ends)), input, ())  # type: ignore[no-any-return]
+
+
+def _checked_ends(mode: str, pad: Any, shape: Shape) -> tuple[tuple[int, int, int], ...]:
+    """Return (axis, before, behind) of each axis that a mode other than "constant" makes longer."""
+    ends = _ends(pad, shape)
     if mode not in _MODES:
         raise NotImplementedError(
             f"Unrecognised padding mode {short_text(mode)}; known: {', '.join(_MODES)}"
         )
-    if value is not None and value != 0:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if not (1 <= len(ends) <= 3 and 1 <= len(shape) - len(ends) <= 2):
         raise NotImplementedError(
             f"Padding size {2 * len(ends)} is not supported for {len(shape)}D input tensor: mode "
@@ -58,17 +86,17 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
             "or 5"
         )
     _require_room(mode, shape, ends)
-    given = input
+    return tuple([(axis, before, behind) for axis, (before, behind) in ends.items()])
+
+
+_known_ends = functools.lru_cache(maxsize=256)(_checked_ends)
+
+
+@functools.cache
+def _node(mode: str, axes: int) -> str:
+    """Return PyTorch's name of the Node; it copies each part of what it pads in circles."""
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
-    for axis, (before, behind) in ends.items():
-        places = _places(mode, shape[axis], before, behind)
-        index = from_array(places).to(input._layout.device)
-        input = (select_slices if word is None else _taken)(input, index, axis)
-    # PyTorch copies each part of what it pads in circles into its place.
-    node = "CopySlices" if word is None else node_named(f"{word}{len(ends)}d")
-    if word is not None and not given._layout.contiguous:
-        in_format_of(given, input)
-    return recorded_as(node, input, ())  # type: ignore[no-any-return]
+    return "CopySlices" if word is None else node_named(f"{word}{axes}d")
 
 
 def _ends(pad: Any, shape: Shape) -> dict[int, tuple[int, int]]:
@@ -170,14 +198,14 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
     return recorded_as(node_named("constant_pad_nd"), padded, ())  # type: ignore[no-any-return]
 
 
-def _places(mode: str, n: int, before: int, behind: int) -> Any:
+def _places(mode: str, n: int, before: int, behind: int) -> tuple[Any]:
     """Return from which place along an axis of n each element of the longer one comes."""
     if mode == "circular":
         # Elements that negative padding removes are gone before the rest wraps around.
         start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
-        return start + count_up(-max(before, 0), kept + max(behind, 0)) % max(kept, 1)
+        return (start + count_up(-max(before, 0), kept + max(behind, 0)) % max(kept, 1),)
     places = count_up(-before, n + behind)
     if mode == "replicate":
-        return places.clip(0, n - 1)
+        return (places.clip(0, n - 1),)
     mirrored = np.abs(places)
-    return np.where(mirrored >= n, 2 * (n - 1) - mirrored, mirrored)
+    return (np.where(mirrored >= n, 2 * (n - 1) - mirrored, mirrored),)

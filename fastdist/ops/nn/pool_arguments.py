@@ -96,12 +96,12 @@ def windows_of(
     """
     given = kernel_size, stride, padding, dilation
     for one in given:
-        if not (one is None or one.__class__ is int or _are_ints(one)):
+        if not (one is None or one.__class__ is int or are_ints(one)):
             return _windows_of(function, input._layout.shape, *given, ceil_mode, axes)
     return _known_windows(function, input._layout.shape, *given, bool(ceil_mode), axes)
 
 
-def _are_ints(given: Any) -> bool:
+def are_ints(given: Any) -> bool:
     """Return whether something is a tuple of Python's own ints, which equal others that are alike
     alone.
     """

@@ -16,7 +16,19 @@ from ...tensor.tensor import Tensor
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Tensor:
-    """Return input divided by its norm along dim, which counts as eps at least."""
+    """Return input divided by its norm along dim, which counts as eps at least.
+
+    Args:
+        input: The tensor.
+        p: The order of the norm.
+        dim: The axis or axes of one norm.
+        eps: The least norm to divide by.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> F.normalize(torch.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+    """
     result: Any = input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return store_in_out("normalize", out, result, (input,), "cast", "apart")
 

@@ -21,6 +21,15 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the exponentials of the result add up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
+        tensor([-1.3133, -0.3133])
     """
 
 
@@ -125,6 +134,15 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the result adds up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([0.0900, 0.2447, 0.6652])
     """
 
 

@@ -29,6 +29,18 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input + alpha * other.
 
     Shape   (...), (...) -> broadcast
+
+    Args:
+        input: The tensor.
+        other: The second summand: a tensor or a number.
+        alpha: The number by which other is multiplied first.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
+        tensor([11., 12.])
     """
 
 
@@ -45,6 +57,18 @@ def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input - alpha * other.
 
     Raises  RuntimeError for two bool tensors: use logical_xor
+
+    Args:
+        input: The tensor.
+        other: The subtrahend: a tensor or a number.
+        alpha: The number by which other is multiplied first.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
+        tensor([1, 2])
     """
 
 
@@ -87,6 +111,17 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     """Return input * other.
 
     Shape   (...), (...) -> broadcast
+
+    Args:
+        input: The tensor.
+        other: The right factor: a tensor or a number.
+
+    Returns:
+        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+
+    Example:
+        >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+        tensor([3., 6.])
     """
 
 
@@ -197,6 +232,17 @@ def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return input to the power of exponent.
 
     Raises  RuntimeError for an integer to a negative integer number
+
+    Args:
+        input: The base: a tensor or a number.
+        exponent: A tensor or a number.
+
+    Returns:
+        A tensor of the shape to which both broadcast.
+
+    Example:
+        >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+        tensor([1., 4., 9.])
     """
 
 
@@ -222,7 +268,15 @@ def _(node: Any) -> str:
 
 @pointwise("neg(input)", ["T(-1)"], dtype="number", takes_complex=True)
 def neg(input: Tensor) -> Tensor:
-    """Return -input."""
+    """Return each element with its sign changed.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.neg(torch.tensor([1, -2]))
+        tensor([-1,  2])
+    """
 
 
 neg.refusal(no_bool_operand("Negation, the `-` operator, on {} is not supported"))
@@ -230,7 +284,18 @@ neg.refusal(no_bool_operand("Negation, the `-` operator, on {} is not supported"
 
 @pointwise("abs(input)", ["sign(input)"])
 def abs(input: Tensor) -> Tensor:
-    """Return the distance from 0; its gradient at 0 is 0."""
+    """Return the absolute value of each element; the gradient at 0 is 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; real for complex input.
+
+    Example:
+        >>> torch.abs(torch.tensor([-1.5, 2.0]))
+        tensor([1.5000, 2.0000])
+    """
 
 
 abs.refusal(no_bool("abs_cpu"))
@@ -238,7 +303,15 @@ abs.refusal(no_bool("abs_cpu"))
 
 @pointwise("sign(input)", [ZERO])
 def sign(input: Tensor) -> Tensor:
-    """Return -1, 0 or 1; its gradient is 0 everywhere."""
+    """Return -1, 0 or 1 by the sign of each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
+        tensor([-1.,  0.,  1.])
+    """
 
 
 @pointwise("copysign(input, other)", [_RATIO, ZERO], dtype="floating", numbers="not first")
@@ -248,22 +321,57 @@ def copysign(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise("reciprocal(input)", ["-(out * out)"], dtype="floating", takes_complex=True)
 def reciprocal(input: Tensor) -> Tensor:
-    """Return 1 / input."""
+    """Return 1 over each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
+        tensor([0.5000, 0.2500])
+    """
 
 
 @pointwise("square(input)", ["T(2) * input"], dtype="counted", takes_complex=True, node="pow")
 def square(input: Tensor) -> Tensor:
-    """Return input * input."""
+    """Return the square of each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.square(torch.tensor([1.0, -3.0]))
+        tensor([1., 9.])
+    """
 
 
 @pointwise("sqrt(input)", ["g / (T(2) * out)"], dtype="floating", takes_complex=True)
 def sqrt(input: Tensor) -> Tensor:
-    """Return the square root; NaN below 0."""
+    """Return the square root of each element; NaN below 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sqrt(torch.tensor([4.0, 2.0]))
+        tensor([2.0000, 1.4142])
+    """
 
 
 @pointwise("rsqrt(input)", ["T(-0.5) * (out * out * out)"], dtype="floating", takes_complex=True)
 def rsqrt(input: Tensor) -> Tensor:
-    """Return 1 / sqrt(input)."""
+    """Return 1 over the square root of each element.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
+        tensor([0.5000, 1.0000])
+    """
 
 
 @pointwise("hypot(input, other)", ["input / out", "other / out"], dtype="number", numbers="nowhere")
@@ -330,9 +438,18 @@ def _(dtypes: Sequence[DType]) -> str | None:
     exact="input end weight",
 )
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
-    """Return the point at weight between input (0) and end (1).
+    """Return input + weight * (end - input).
 
     Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+
+    Args:
+        input: The tensor.
+        end: The tensor at weight 1.
+        weight: A number or a tensor.
+
+    Example:
+        >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
+        tensor([2.5000])
     """
 
 

@@ -18,8 +18,21 @@ _PLAIN = frozenset({float, int, type(None)})
 
 @composite(homes="function method inplace", known_as="")
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
-    """Return input, but no less than min and no more than max: numbers or tensors, one may be
+    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
     None.
+
+    Args:
+        input: The tensor.
+        min: The lower bound.
+        max: The upper bound; where it is below min, it wins.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: Both bounds are None.
+
+    Example:
+        >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
+        tensor([0.0000, 0.5000, 1.0000])
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -69,7 +82,17 @@ def _bounded(name: str, input: Any, bound: Any) -> Tensor:
 
 @composite(homes="function method inplace", node="clamp_min")
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
-    """Return input, but no less than min."""
+    """Return the larger of each element and min.
+
+    Args:
+        input: The tensor.
+        min: The lower bound: a number or a tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
+        tensor([0., 2.])
+    """
     return clamp(input, min, None, out=out)
 
 

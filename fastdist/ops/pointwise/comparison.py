@@ -8,12 +8,36 @@ from ...tensor.tensor import Tensor
 
 @pointwise("input == other", dtype="bool", numbers="not first", takes_complex=True)
 def eq(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether input == other."""
+    """Return whether elements are equal; NaN equals nothing.
+
+    Args:
+        input: The tensor.
+        other: A tensor or a number; it broadcasts with input.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.eq(torch.tensor([1, 2]), 2)
+        tensor([False,  True])
+    """
 
 
 @pointwise("input != other", dtype="bool", numbers="not first", takes_complex=True)
 def ne(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether input != other."""
+    """Return whether elements differ; NaN differs from everything.
+
+    Args:
+        input: The tensor.
+        other: A tensor or a number; it broadcasts with input.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.ne(torch.tensor([1, 2]), 2)
+        tensor([ True, False])
+    """
 
 
 @pointwise("input < other", dtype="bool", numbers="not first")
@@ -38,17 +62,50 @@ def ge(input: Tensor, other: Tensor | complex) -> Tensor:
 
 @pointwise("isnan(input)", dtype="bool", takes_complex=True, homes="function method")
 def isnan(input: Tensor) -> Tensor:
-    """Return whether input is NaN."""
+    """Return whether input is NaN.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.isnan(torch.tensor([1.0, float("nan")]))
+        tensor([False,  True])
+    """
 
 
 @pointwise("isinf(input)", dtype="bool", takes_complex=True, homes="function method")
 def isinf(input: Tensor) -> Tensor:
-    """Return whether input is an infinity."""
+    """Return whether input is an infinity.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
+        tensor([False,  True])
+    """
 
 
 @pointwise("isfinite(input)", dtype="bool", takes_complex=True, homes="function method")
 def isfinite(input: Tensor) -> Tensor:
-    """Return whether input is neither an infinity nor NaN."""
+    """Return whether input is neither an infinity nor NaN.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
+        tensor([ True, False, False])
+    """
 
 
 @pointwise(
@@ -72,12 +129,35 @@ def signbit(input: Tensor) -> Tensor:
 
 @pointwise("logical_not(input)", dtype="bool", takes_complex=True)
 def logical_not(input: Tensor) -> Tensor:
-    """Return whether input is 0."""
+    """Return whether each element is 0.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of bool of the same shape.
+
+    Example:
+        >>> torch.logical_not(torch.tensor([1, 0]))
+        tensor([False,  True])
+    """
 
 
 @pointwise("logical_and(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether neither input nor other is 0."""
+    """Return whether both elements are not 0.
+
+    Args:
+        input: The tensor.
+        other: The second tensor; it broadcasts with input.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
+        tensor([ True, False])
+    """
 
 
 @pointwise("logical_or(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)

@@ -30,6 +30,13 @@ def view_as_real(input: Tensor) -> Tensor:
     """Return the view of complex numbers as pairs of real ones, along a new last axis.
 
     Raises  RuntimeError for real numbers
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.view_as_real(torch.tensor([1 + 2j]))
+        tensor([[1., 2.]])
     """
 
 

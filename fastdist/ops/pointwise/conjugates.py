@@ -26,6 +26,13 @@ def conj(input: Tensor) -> Tensor:
             computes the conjugates again: resolve a view that is read often. It is an instance of a
             subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
             an instance of that subclass. For sparse numbers it is a copy
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.conj(torch.tensor([1 + 2j])).resolve_conj()
+        tensor([1.-2.j])
     """
     return conjugate_view(input)
 

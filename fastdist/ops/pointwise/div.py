@@ -14,7 +14,24 @@ from .arithmetic import div as div_op
 
 @composite(homes="function method inplace", known_as="")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number."""
+    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+
+    Args:
+        input: The dividend: a tensor or a number.
+        other: The divisor: a tensor or a number.
+        rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape to which both broadcast; integers give the default dtype unless
+        rounded.
+
+    Example:
+        >>> torch.div(torch.tensor([7, -7]), 2)
+        tensor([ 3.5000, -3.5000])
+        >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+        tensor([ 3, -4])
+    """
     if rounding_mode is None:
         return div_op.public(input, other, out=out)
     if rounding_mode == "floor":

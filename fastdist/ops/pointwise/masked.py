@@ -43,7 +43,17 @@ def _(dtypes: Any, operands: Any) -> None:
     takes_complex=True,
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """Return input with value (a number or a 0-d tensor) where mask holds."""
+    """Return input with elements replaced by value where mask holds.
+
+    Args:
+        input: The tensor.
+        mask: A tensor of bool that broadcasts with input.
+        value: A number, or a tensor without axes.
+
+    Example:
+        >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
+        tensor([0., 2.])
+    """
 
 
 @masked_fill.names_node

@@ -24,7 +24,16 @@ from ..refusals import floating_only
     homes="function method",
 )
 def maximum(input: Tensor, other: Tensor) -> Tensor:
-    """Return the larger one; NaN if either is. See Note [Gradients at ties]."""
+    """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+
+    Args:
+        input: The tensor.
+        other: The second tensor; it broadcasts with input.
+
+    Example:
+        >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+        tensor([3, 5])
+    """
 
 
 @pointwise(
@@ -37,7 +46,16 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     homes="function method",
 )
 def minimum(input: Tensor, other: Tensor) -> Tensor:
-    """Return the smaller one; NaN if either is. See Note [Gradients at ties]."""
+    """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+
+    Args:
+        input: The tensor.
+        other: The second tensor; it broadcasts with input.
+
+    Example:
+        >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+        tensor([1, 2])
+    """
 
 
 @pointwise(

@@ -22,7 +22,19 @@ def nan_to_num(
     *,
     out: Any = None,
 ) -> Tensor:
-    """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
+    """Return input with NaN and infinities replaced by numbers.
+
+    Args:
+        input: The tensor.
+        nan: The replacement of NaN; 0 if None.
+        posinf: The replacement of inf; the largest number of the dtype if None.
+        neginf: The replacement of -inf; the smallest number of the dtype if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
+        tensor([0., 9.])
+    """
     dtype = input._layout.dtype
     if dtype.is_complex:
         parts = nan_to_num(view_as_real(resolved(input)), nan, posinf, neginf)

@@ -14,7 +14,17 @@ from .rounding import round as round_op
 
 @composite(homes="function method inplace")
 def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
-    """Return the nearest number with so many decimals, the even one of two."""
+    """Return each element rounded to so many decimals; halves go to the even neighbour.
+
+    Args:
+        input: The tensor.
+        decimals: How many; negative ones round to tens, hundreds and so on.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
+        tensor([0., 2., 2.])
+    """
     if decimals == 0:
         return round_op.public(input, out=out)
     if not input._layout.dtype.is_floating_point:

@@ -9,7 +9,15 @@ from ..refusals import floating_only, no_bool
 
 @pointwise("floor(input)", [ZERO])
 def floor(input: Tensor) -> Tensor:
-    """Return the largest whole number not above input; its gradient is 0."""
+    """Return the largest integer not above each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.floor(torch.tensor([1.8, -1.2]))
+        tensor([ 1., -2.])
+    """
 
 
 floor.refusal(no_bool("floor_vml_cpu"))
@@ -17,7 +25,15 @@ floor.refusal(no_bool("floor_vml_cpu"))
 
 @pointwise("ceil(input)", [ZERO])
 def ceil(input: Tensor) -> Tensor:
-    """Return the smallest whole number not below input; its gradient is 0."""
+    """Return the smallest integer not below each element; the gradient is 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.ceil(torch.tensor([1.2, -1.2]))
+        tensor([ 2., -1.])
+    """
 
 
 ceil.refusal(no_bool("ceil_vml_cpu"))

@@ -14,7 +14,18 @@ from ..refusals import floating_only
 
 @pointwise("exp(input)", ["out"], dtype="floating", takes_complex=True)
 def exp(input: Tensor) -> Tensor:
-    """Return e to the power of input."""
+    """Return e to the power of each element.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.exp(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 2.7183])
+    """
 
 
 @pointwise("exp2(input)", ["out * T(0.6931471805599453)"], dtype="floating", takes_complex=True)
@@ -31,26 +42,61 @@ def expm1(input: Tensor) -> Tensor:
 
 @pointwise("log(input)", ["g / input"], dtype="floating", takes_complex=True)
 def log(input: Tensor) -> Tensor:
-    """Return the natural logarithm; -inf at 0, NaN below."""
+    """Return the natural logarithm of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
+        tensor([0.0000, 0.6931,   -inf])
+    """
 
 
 @pointwise(
     "log2(input)", ["g / (input * T(0.6931471805599453))"], dtype="floating", takes_complex=True
 )
 def log2(input: Tensor) -> Tensor:
-    """Return the logarithm to base 2."""
+    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log2(torch.tensor([8.0, 1.0]))
+        tensor([3., 0.])
+    """
 
 
 @pointwise(
     "log10(input)", ["g / (input * T(2.302585092994046))"], dtype="floating", takes_complex=True
 )
 def log10(input: Tensor) -> Tensor:
-    """Return the logarithm to base 10."""
+    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log10(torch.tensor([100.0]))
+        tensor([2.])
+    """
 
 
 @pointwise("log1p(input)", ["g / (input + T(1))"], dtype="floating", takes_complex=True)
 def log1p(input: Tensor) -> Tensor:
-    """Return log(1 + input), exact near 0."""
+    """Return the natural logarithm of 1 plus each element, exact near 0.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.log1p(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.6931])
+    """
 
 
 @pointwise(
@@ -115,17 +161,47 @@ def _(node: Any) -> str:
 
 @pointwise("sin(input)", ["cos(input)"], dtype="floating", takes_complex=True)
 def sin(input: Tensor) -> Tensor:
-    """Return the sine of an angle in radians."""
+    """Return the sine of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.sin(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8415])
+    """
 
 
 @pointwise("cos(input)", ["-sin(input)"], dtype="floating", takes_complex=True)
 def cos(input: Tensor) -> Tensor:
-    """Return the cosine of an angle in radians."""
+    """Return the cosine of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.cos(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 0.5403])
+    """
 
 
 @pointwise("tan(input)", ["T(1) + out * out"], dtype="floating", takes_complex=True)
 def tan(input: Tensor) -> Tensor:
-    """Return the tangent of an angle in radians."""
+    """Return the tangent of each element, an angle in radians.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.tan(torch.tensor([0.0]))
+        tensor([0.])
+    """
 
 
 @pointwise(
@@ -147,7 +223,15 @@ def asin(input: Tensor) -> Tensor:
     takes_complex=True,
 )
 def acos(input: Tensor) -> Tensor:
-    """Return the angle in 0 ... pi whose cosine is input."""
+    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.acos(torch.tensor([1.0, 0.0]))
+        tensor([0.0000, 1.5708])
+    """
 
 
 @pointwise("atan(input)", ["g / (input * input + T(1))"], dtype="floating", takes_complex=True)
@@ -165,7 +249,16 @@ def atan(input: Tensor) -> Tensor:
     numbers="nowhere",
 )
 def atan2(input: Tensor, other: Tensor) -> Tensor:
-    """Return the angle of the point (other, input), in -pi ... pi."""
+    """Return the angle in radians, from -pi to pi, of the point (other, input).
+
+    Args:
+        input: The tensor.
+        other: The first coordinates; a tensor that broadcasts with input.
+
+    Example:
+        >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
+        tensor([0.7854])
+    """
 
 
 @pointwise("sinh(input)", ["cosh(input)"], dtype="floating", takes_complex=True)
@@ -190,7 +283,18 @@ def cosh(input: Tensor) -> Tensor:
     homes="function method inplace functional",
 )
 def tanh(input: Tensor) -> Tensor:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent of each element.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Example:
+        >>> torch.tanh(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """
 
 
 @pointwise("asinh(input)", ["rsqrt(input * input + T(1))"], dtype="floating", takes_complex=True)

@@ -11,7 +11,23 @@ from .masked import where as where_op
 
 @composite(homes="function", known_as="")
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
-    """Return input where condition holds, other elsewhere; of condition alone, where it holds."""
+    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+
+    Args:
+        condition: A tensor of bool.
+        input: The values where condition holds: a tensor or a number.
+        other: The values elsewhere.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        tensors, as `nonzero(as_tuple=True)` returns.
+
+    Example:
+        >>> x = torch.tensor([-1.0, 2.0])
+        >>> torch.where(x > 0, x, 0.0)
+        tensor([0., 2.])
+    """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if input is None or other is None:

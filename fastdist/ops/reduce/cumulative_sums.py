@@ -35,6 +35,15 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running sum along dim.
 
     Dtype   integers and bool add in int64; floating -> the same
+
+    Args:
+        input: The tensor.
+        dim: The axis along which to add.
+        dtype: The dtype to add in, and of the result.
+
+    Example:
+        >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
+        tensor([1, 3, 6])
     """
 
 

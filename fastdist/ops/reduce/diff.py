@@ -22,6 +22,17 @@ def diff(
 ) -> Tensor:
     """Return the differences between neighbours along dim, n times over; prepend and append are
     joined to input first.
+
+    Args:
+        input: The tensor.
+        n: How often differences are taken.
+        dim: The axis.
+        prepend: A tensor to put before input.
+        append: A tensor to put behind input.
+
+    Example:
+        >>> torch.diff(torch.tensor([1, 4, 9]))
+        tensor([3, 5])
     """
     if not input._layout.shape:
         raise ShapeError(

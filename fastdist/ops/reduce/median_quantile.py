@@ -109,7 +109,21 @@ def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_n
 
 @composite()
 def median(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of all, or (values, indices) along dim; NaN if there is one."""
+    """Return the lower median of all elements, or along dim; NaN if there is one.
+
+    Args:
+        input: The tensor.
+        dim: The axis; all elements if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.median(torch.tensor([3, 1, 4, 2]))
+        tensor(2)
+    """
     return _median("median", input, dim, keepdim, out, skips_nan=False)
 
 
@@ -247,7 +261,20 @@ def quantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return the numbers below which the shares q lie, along dim or of all; NaN if there is one."""
+    """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
+    there is one.
+
+    Args:
+        input: The tensor.
+        q: A share from 0 to 1, or a tensor of shares.
+        dim: The axis; all elements if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+
+    Example:
+        >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
+        tensor(2.)
+    """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skips_nan=False)
 
 

@@ -57,12 +57,32 @@ def _extreme(op: StructuredOp) -> None:
 
 @structured("reduce.reductions.amax", kernel_gradients=True, fresh=True)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-    """Return the largest over dim; NaN if there is one. All that tie share the gradient."""
+    """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if empty.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Example:
+        >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
+        tensor([7, 5])
+    """
 
 
 @structured("reduce.reductions.amin", kernel_gradients=True, fresh=True)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-    """Return the smallest over dim; NaN if there is one. All that tie share the gradient."""
+    """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if empty.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Example:
+        >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
+        tensor([1, 2])
+    """
 
 
 _extreme(amax)
@@ -192,7 +212,21 @@ def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.argmax")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return where the largest stands first: along dim, or in the flattened tensor."""
+    """Return the index of the largest element, the first of several: along dim, or in the flattened
+    tensor.
+
+    Args:
+        input: The tensor.
+        dim: The axis to search along; the flattened tensor if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of int64.
+
+    Example:
+        >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
+        tensor([1, 0])
+    """
 
 
 @argmax.plan
@@ -202,7 +236,21 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.argmin")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return where the smallest stands first: along dim, or in the flattened tensor."""
+    """Return the index of the smallest element, the first of several: along dim, or in the
+    flattened tensor.
+
+    Args:
+        input: The tensor.
+        dim: The axis to search along; the flattened tensor if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of int64.
+
+    Example:
+        >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
+        tensor([0, 1])
+    """
 
 
 @argmin.plan
@@ -233,7 +281,28 @@ def max(
     other: Tensor | None = None,
     out: Any = None,
 ) -> Any:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors."""
+    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.max(x)
+        tensor(7)
+        >>> torch.max(x, dim=1).indices
+        tensor([1, 0])
+    """
     return _choose("max", input, dim, keepdim, other, out)
 
 
@@ -246,7 +315,28 @@ def min(
     other: Tensor | None = None,
     out: Any = None,
 ) -> Any:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors."""
+    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+
+    Args:
+        input: The tensor.
+        dim: An axis, or a second tensor to compare with; None for all elements.
+        keepdim: Whether the reduced axes stay, with length 1.
+        other: A second tensor to compare with.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+
+    Raises:
+        RuntimeError: There are no elements.
+
+    Example:
+        >>> x = torch.tensor([[1, 5], [7, 2]])
+        >>> torch.min(x)
+        tensor(1)
+        >>> torch.min(x, dim=1).values
+        tensor([1, 2])
+    """
     return _choose("min", input, dim, keepdim, other, out)
 
 

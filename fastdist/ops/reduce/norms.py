@@ -53,7 +53,23 @@ def var(
     correction: Any = UNSET,
     out: Any = None,
 ) -> Tensor:
-    """Return the variance over dim: squared deviations over their number - correction (1)."""
+    """Return the variance over dim: the sum of squared deviations over the number of elements minus
+    correction.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if None.
+        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        keepdim: Whether the reduced axes stay, with length 1.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+        >>> torch.var(torch.tensor([1.0, 3.0]), correction=0)
+        tensor(1.)
+    """
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
@@ -132,7 +148,20 @@ def std(
     correction: Any = UNSET,
     out: Any = None,
 ) -> Tensor:
-    """Return the standard deviation over dim; see var."""
+    """Return the standard deviation over dim: the root of the variance; see var.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if None.
+        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        keepdim: Whether the reduced axes stay, with length 1.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+    """
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
@@ -422,6 +451,18 @@ def norm(
 ) -> Tensor:
     """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
     values.
+
+    Args:
+        input: The tensor.
+        p: The order: a number, inf, "fro" or "nuc".
+        dim: The axis or axes to reduce; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype to compute in.
+
+    Example:
+        >>> torch.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if p == "nuc":
         axes = range(len(input._layout.shape)) if dim is None else dim

@@ -96,6 +96,25 @@ def sum(
 
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
     Dtype   integers and bool add in int64; floating -> the same
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to add up; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to add in, and of the result.
+
+    Returns:
+        A tensor without the axes dim, or with these at length 1 for keepdim.
+
+    Raises:
+        IndexError: An axis does not exist.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> torch.sum(x)
+        tensor(10.)
+        >>> x.sum(dim=0, keepdim=True)
+        tensor([[4., 6.]])
     """
 
 
@@ -128,6 +147,19 @@ def mean(
     """Return the mean over dim, or over all axes; NaN of nothing.
 
     Raises  RuntimeError for integers and bool, unless dtype is floating
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to average over; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Returns:
+        A tensor without the axes dim, or with these at length 1 for keepdim.
+
+    Example:
+        >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+        tensor([1.5000, 3.5000])
     """
 
 
@@ -158,6 +190,16 @@ def prod(
     """Return the product over dim, or over all axes.
 
     Dtype   integers and bool multiply in int64; floating -> the same
+
+    Args:
+        input: The tensor.
+        dim: The axis to multiply along; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to multiply in, and of the result.
+
+    Example:
+        >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+        tensor([3., 8.])
     """
 
 
@@ -204,7 +246,20 @@ def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.all", takes_complex=True, out="truth")
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether all elements over dim are not 0; true of nothing."""
+    """Return whether all elements over dim are not 0; true of nothing.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to look along; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of bool, of uint8 for uint8.
+
+    Example:
+        >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
+        tensor([False,  True])
+    """
 
 
 @all.plan
@@ -214,7 +269,20 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.any", takes_complex=True, out="truth")
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether any element over dim is not 0; false of nothing."""
+    """Return whether any element over dim is not 0; false of nothing.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to look along; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of bool, of uint8 for uint8.
+
+    Example:
+        >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
+        tensor([False,  True])
+    """
 
 
 @any.plan
@@ -292,7 +360,17 @@ def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> A
 
 @structured("reduce.reductions.logsumexp", kernel_gradients=True, fresh=True, out="cast")
 def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
-    """Return log(sum(exp(input))) over dim, without overflow."""
+    """Return log(sum(exp(input))) over dim, without overflow.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes.
+        keepdim: Whether the reduced axes stay, with length 1.
+
+    Example:
+        >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+    """
 
 
 @logsumexp.plan

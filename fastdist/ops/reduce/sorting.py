@@ -85,13 +85,40 @@ _picking(nth_along)
 
 @composite(out="same", known_as="", memory="apart")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
+    """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+
+    Args:
+        input: The tensor.
+        dim: The axis.
+        descending: Whether the largest comes first.
+        stable: Ignored: the order of equal elements is always kept.
+
+    Returns:
+        A pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.sort(torch.tensor([3, 1, 2]))
+        fastdist.return_types.sort(
+        values=tensor([1, 2, 3]),
+        indices=tensor([1, 2, 0]))
+    """
     return return_types.sort(*sort_along(input, dim, descending))
 
 
 @composite(out="same")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """Return the places that put input in order along dim."""
+    """Return the indices that sort input along dim.
+
+    Args:
+        input: The tensor.
+        dim: The axis to sort along.
+        descending: Whether the largest comes first.
+        stable: Whether equal elements keep their order; here they always do.
+
+    Example:
+        >>> torch.argsort(torch.tensor([3, 1, 2]))
+        tensor([1, 2, 0])
+    """
     return sort_along(input, dim, descending)[1]
 
 
@@ -103,7 +130,24 @@ def msort(input: Tensor) -> Tensor:
 
 @composite(out="same", known_as="", memory="apart")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Return (values, indices) of the k largest (or smallest) along dim, in order."""
+    """Return the k largest or smallest elements along dim, in order.
+
+    Args:
+        input: The tensor.
+        k: How many.
+        dim: The axis.
+        largest: Whether to take the largest, else the smallest.
+        sorted: Ignored: they are always in order.
+
+    Returns:
+        A pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
+        fastdist.return_types.topk(
+        values=tensor([4, 3]),
+        indices=tensor([2, 0]))
+    """
     return return_types.topk(*topk_along(input, k, dim, largest))
 
 
@@ -115,10 +159,24 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Return the different elements (or slices along dim) in order; waits for a device, once for
-    elements.
+    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
+    number.
 
     Raises  RuntimeError for slices without elements
+
+    Args:
+        input: The tensor.
+        sorted: Ignored: they are always in order.
+        return_inverse: Whether to return for each element its index in the result as well.
+        return_counts: Whether to return how often each occurs as well.
+        dim: The axis whose slices are compared; elements if None.
+
+    Returns:
+        A tensor, or a tuple of it, the inverse and the counts.
+
+    Example:
+        >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
     """
     if dim is None and input._layout.device is not CPU:
         return _unique_of_device(input, return_inverse, return_counts)

@@ -21,6 +21,16 @@ from ...tensor.promotion import can_cast, result_dtype
 from ...tensor.tensor import Tensor
 from .copying import to
 
+_CAST = """Return the tensor in {dtype}; itself if its dtype and layout are these already.
+
+Args:
+    memory_format: The order of the elements in memory.
+
+Example:
+    >>> torch.ones(1, dtype=torch.int16).{name}().dtype
+    fastdist.{dtype}
+"""
+
 
 def _cast_to(name: str, dtype: DType) -> None:
     """Declare the method that casts to one dtype."""
@@ -31,9 +41,7 @@ def _cast_to(name: str, dtype: DType) -> None:
         return to(input, dtype, memory_format=memory_format)
 
     cast.__name__ = cast.__qualname__ = name
-    cast.__doc__ = (
-        f"Return the tensor in {dtype.name}; itself if its dtype and layout are these already."
-    )
+    cast.__doc__ = _CAST.format(name=name, dtype=dtype.name)
 
     def quick(input: Any, memory_format: Any) -> Any:
         return to(input, dtype) if memory_format is preserve_format else NOT_TAKEN
@@ -61,7 +69,16 @@ for _dtype, _word in WORDS.items():
 
 @composite(homes="method")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return input in other's dtype."""
+    """Return input in other's dtype.
+
+    Args:
+        input: The tensor.
+        other: The tensor whose dtype is taken.
+
+    Example:
+        >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
+        tensor([1., 2.], dtype=fastdist.float64)
+    """
     return to(input, other._layout.dtype)
 
 
@@ -110,7 +127,19 @@ def _quick_cpu(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_cpu)
 @composite(homes="method", known_as="")
 def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
-    """Return the tensor in main memory; itself if it is there and lies as asked."""
+    """Return the tensor in main memory; itself if it is there and lies as asked.
+
+    Args:
+        input: The tensor.
+        memory_format: The order of the elements in memory.
+
+    Returns:
+        The tensor itself if it is there already, else a copy; gradients flow back through it.
+
+    Example:
+        >>> torch.ones(2).cpu().device
+        device(type='cpu')
+    """
     if memory_format is None or memory_format is preserve_format:
         return to(input, CPU)
     return to(input, CPU, memory_format=memory_format)
@@ -125,6 +154,20 @@ def cuda(
 ) -> Tensor:
     """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
     asked.
+
+    Args:
+        input: The tensor.
+        device: The GPU: its number or "cuda:0"; the current one if None.
+        non_blocking: Whether the copy may still run when this returns.
+        memory_format: The order of the elements in memory.
+
+    Raises:
+        DeviceError: There is no GPU.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> if torch.cuda.is_available():
+        ...     x = x.cuda()
     """
     if device is None:
         device = "cuda"
@@ -138,7 +181,16 @@ def _values(input: Tensor) -> np.ndarray[Any, Any]:
 
 @composite()
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing."""
+    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+
+    Args:
+        input: The tensor.
+        other: The tensor to compare with.
+
+    Example:
+        >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+        True
+    """
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): expected a Tensor, got {type(other).__name__}")
     if input._layout.shape != other._layout.shape:
@@ -161,7 +213,22 @@ def isclose(
     atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> Tensor:
-    """Return whether |input - other| <= atol + rtol * |other|, element by element."""
+    """Return whether |input - other| <= atol + rtol * |other|, element by element.
+
+    Args:
+        input: The tensor.
+        other: The tensor to compare with.
+        rtol: The relative tolerance.
+        atol: The absolute tolerance.
+        equal_nan: Whether NaN is close to NaN.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
+        tensor([ True, False])
+    """
     _require_same_dtype("isclose", input, other)
     for name, bound in (("rtol", rtol), ("atol", atol)):
         if bound < 0:
@@ -190,7 +257,19 @@ def allclose(
     atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> bool:
-    """Return whether all elements are close, as a Python bool."""
+    """Return whether |input - other| <= atol + rtol * |other| for all elements, as a Python bool.
+
+    Args:
+        input: The tensor.
+        other: The tensor to compare with.
+        rtol: The relative tolerance.
+        atol: The absolute tolerance.
+        equal_nan: Whether NaN is close to NaN.
+
+    Example:
+        >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
+        True
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
@@ -202,7 +281,16 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
 
 @composite(name="promote_types", homes="function", known_as="")
 def promote_types(type1: DType, type2: DType) -> DType:
-    """Return the dtype in which tensors of two dtypes meet."""
+    """Return the dtype in which tensors of two dtypes meet.
+
+    Args:
+        type1: The first dtype.
+        type2: The second dtype.
+
+    Example:
+        >>> torch.promote_types(torch.int32, torch.float32)
+        fastdist.float32
+    """
     return dtypes.promote(type1, type2)
 
 
@@ -214,13 +302,29 @@ def can_cast_types(from_: DType, to: DType) -> bool:
 
 @composite(homes="function")
 def is_tensor(obj: Any) -> bool:
-    """Return whether obj is a Tensor."""
+    """Return whether obj is a Tensor.
+
+    Args:
+        obj: Any object.
+
+    Example:
+        >>> torch.is_tensor(torch.ones(1)), torch.is_tensor([1.0])
+        (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 @composite(homes="function")
 def is_floating_point(input: Tensor) -> bool:
-    """Return whether input's dtype is floating."""
+    """Return whether input's dtype is floating.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.is_floating_point(torch.ones(1))
+        True
+    """
     return input._layout.dtype.is_floating_point
 
 

@@ -30,7 +30,21 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 
 @structured("shape.copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
 def clone(input: Tensor) -> Tensor:
-    """Return a copy that gradients flow through; it walks memory as input does."""
+    """Return a copy that gradients flow through; it walks memory as input does.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> y = x.clone()
+        >>> y[0] = 5
+        >>> x
+        tensor([1., 1.])
+    """
 
 
 @structured(
@@ -210,8 +224,16 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_contiguous)
 @composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
-    copy that does.
+    """Return the tensor with its elements in C order, or in memory_format: itself if they are, else
+    a copy.
+
+    Args:
+        input: The tensor.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.zeros(2, 3).t().contiguous().stride()
+        (2, 1)
     """
     if memory_format is contiguous_format:
         return input if input._layout.contiguous else packed(input)
@@ -254,6 +276,27 @@ def to(
     Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
             does for channels that lie last alone. non_blocking: what comes from pinned memory, or
             goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
+
+    Args:
+        input: The tensor.
+        *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
+        dtype: The dtype of the result; unchanged if None.
+        device: Where the result lives; unchanged if None.
+        non_blocking: Whether a copy between CPU and GPU may still run when this returns.
+        copy: Whether to copy even if nothing changes.
+        memory_format: The order of the elements in memory.
+
+    Returns:
+        The tensor itself if nothing changes and copy is not set, else a new one.
+
+    Raises:
+        RuntimeError: The device does not exist.
+
+    Example:
+        >>> torch.tensor([1, 2]).to(torch.float64)
+        tensor([1., 2.], dtype=fastdist.float64)
+        >>> torch.ones(2).to("cpu", dtype=torch.int32)
+        tensor([1, 1], dtype=fastdist.int32)
     """
     flags: list[bool] = []
     for value in args:

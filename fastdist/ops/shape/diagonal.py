@@ -20,7 +20,19 @@ from .joining import cat
 
 @composite(node="diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Return matrices in the axes dim1 and dim2 with input's last axis on their diagonals."""
+    """Return matrices with the last axis of input on their diagonals.
+
+    Args:
+        input: The tensor.
+        offset: Which diagonal: 0 is the main one, positive ones lie above it.
+        dim1: The axis of rows in the result.
+        dim2: The axis of columns in the result.
+
+    Example:
+        >>> torch.diag_embed(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
     shape = input._layout.shape
     ndim = len(shape) + 1
     first, second = (normalize_axis("diag_embed", dim, ndim) for dim in (dim1, dim2))
@@ -140,7 +152,19 @@ def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
 
 @composite(out="same")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
+    """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
+
+    Args:
+        input: The tensor.
+        diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+
+    Example:
+        >>> torch.diag(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+        >>> torch.diag(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
     shape = input._layout.shape
     if len(shape) == 2:
         return OPS["diagonal"](input, diagonal).clone()  # type: ignore[no-any-return]
@@ -152,7 +176,15 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @composite(node="trace")
 def trace(input: Tensor) -> Tensor:
-    """Return the sum of a matrix's diagonal."""
+    """Return the sum of a matrix's diagonal.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.eye(3).trace()
+        tensor(3.)
+    """
     if len(input._layout.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
     return OPS["diagonal"](input).sum()  # type: ignore[no-any-return]

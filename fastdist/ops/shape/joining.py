@@ -82,9 +82,22 @@ def _nothing(layout: Any) -> Any:
 
 @composite(homes="function")
 def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
-    """Return tensors laid side by side along dim; their other axes agree.
+    """Return tensors joined along an axis; their other axes agree.
 
     Dtype   the one in which they meet
+
+    Args:
+        tensors: A list or tuple of tensors.
+        dim: The axis along which they follow one another.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: Other axes differ in length, or there are no tensors.
+
+    Example:
+        >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
+        tensor([[1, 2],
+                [3, 4]])
     """
     given = tuple(tensors)
     if not given:
@@ -206,7 +219,24 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
 
 @composite(homes="function", node="stack")
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
-    """Return tensors of one shape along a new axis at dim."""
+    """Return tensors of one shape along a new axis at dim.
+
+    Args:
+        tensors: A list or tuple of tensors of one shape.
+        dim: Where the new axis stands in the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor with one axis more, as long as the list; in the dtype in which the tensors meet.
+
+    Raises:
+        RuntimeError: There are no tensors, or their shapes differ.
+
+    Example:
+        >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     given = tuple(tensors)
     if not given:
         raise RuntimeError("stack expects a non-empty TensorList")

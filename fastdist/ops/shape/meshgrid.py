@@ -23,6 +23,16 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
 
     Raises  RuntimeError for tensors with more axes than one, or of different dtypes
+
+    Args:
+        *tensors: Vectors of one dtype, or one list of them.
+        indexing: "ij" for axes in the order of the vectors, "xy" with the first two swapped.
+
+    Example:
+        >>> rows, columns = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
+        >>> rows
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
     """
     if indexing is None:
         indexing = "ij"

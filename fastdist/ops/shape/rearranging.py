@@ -27,7 +27,17 @@ def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @structured("shape.copying.flip", linear=True, has_out=False, fresh=True, takes_complex=True)
 def flip(input: Tensor, *dims: Any) -> Tensor:
-    """Return a copy with the order along dims turned round."""
+    """Return a copy with the order of elements along dims reversed.
+
+    Args:
+        input: The tensor.
+        *dims: The axes, as numbers or as one tuple.
+
+    Example:
+        >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
+        tensor([[2, 1],
+                [4, 3]])
+    """
 
 
 flip.keeps_order = True
@@ -48,7 +58,17 @@ def _(g: Any, dims: Any) -> Any:
 
 @structured("shape.copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Return a copy moved along dims by shifts; what leaves at the end enters at the front."""
+    """Return a copy shifted along dims; elements that leave at the end enter at the front.
+
+    Args:
+        input: The tensor.
+        shifts: By how many places, a number or one for each of dims.
+        dims: The axis or axes; the flattened tensor if None.
+
+    Example:
+        >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
+    """
 
 
 @roll.plan
@@ -99,7 +119,17 @@ def _(g: Any, shifts: Any, dims: Any) -> Any:
 
 @composite(homes="method", node="repeat")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """Return input copied so many times along each axis; more numbers than axes add axes."""
+    """Return input copied so many times along each axis; more numbers than axes add axes.
+
+    Args:
+        input: The tensor.
+        *repeats: How often, for each axis, as numbers or as one tuple.
+
+    Example:
+        >>> torch.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+    """
     times = integers("repeat", _listed(repeats))
     shape = input._layout.shape
     lead = len(times) - len(shape)
@@ -119,7 +149,16 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 @composite(node="repeat")
 def tile(input: Tensor, *dims: Any) -> Tensor:
-    """Return input repeated; fewer numbers than axes leave the first axes alone."""
+    """Return input repeated; fewer numbers than axes leave the first axes alone.
+
+    Args:
+        input: The tensor.
+        *dims: How often, for each of the last axes, as numbers or as one tuple.
+
+    Example:
+        >>> torch.tile(torch.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
     require_given("tile", "dims", dims)
     times = _listed(dims)
     missing = len(input._layout.shape) - len(times)
@@ -157,7 +196,17 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_flatten)
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Return input with the axes from start_dim to end_dim as one; a view where possible."""
+    """Return input with the axes from start_dim to end_dim as one; a view where possible.
+
+    Args:
+        input: The tensor.
+        start_dim: The first axis to join.
+        end_dim: The last axis to join.
+
+    Example:
+        >>> torch.zeros(2, 3, 4).flatten(1).shape
+        fastdist.Size([2, 12])
+    """
     shape = input._layout.shape
     first = normalize_axis("flatten", start_dim, max(len(shape), 1))
     last = normalize_axis("flatten", end_dim, max(len(shape), 1))
@@ -175,7 +224,15 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite(node="view")
 def ravel(input: Tensor) -> Tensor:
-    """Return input as a vector; a view where possible."""
+    """Return input as a vector; a view where possible.
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.zeros(2, 3).ravel().shape
+        fastdist.Size([6])
+    """
     return reshape(input, -1)
 
 
@@ -197,7 +254,17 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 
 @composite()
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Return the view with the axes source at the places destination."""
+    """Return the view with the axes source moved to the places destination.
+
+    Args:
+        input: The tensor.
+        source: An axis, or several.
+        destination: Its new place, or theirs.
+
+    Example:
+        >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
+        fastdist.Size([3, 4, 2])
+    """
     ndim = len(input._layout.shape)
     from_ = [normalize_axis("movedim", axis, ndim) for axis in _listed((source,))]
     to = [normalize_axis("movedim", axis, ndim) for axis in _listed((destination,))]
@@ -221,13 +288,32 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 @composite(homes="method")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return the view of input in other's shape."""
+    """Return the view of input in other's shape.
+
+    Args:
+        input: The tensor.
+        other: The tensor whose shape is taken.
+
+    Example:
+        >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
+        fastdist.Size([2, 3])
+    """
     return expand(input, other._layout.shape)
 
 
 @composite()
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Return the view of input in the shape size."""
+    """Return the view of input in the shape size.
+
+    Args:
+        input: The tensor.
+        size: The shape of the result, as a tuple.
+
+    Example:
+        >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand(input, size)
 
 
@@ -250,13 +336,31 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 @composite(homes="method")
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return the view of input in other's shape."""
+    """Return the view of input in other's shape.
+
+    Args:
+        input: The tensor.
+        other: The tensor whose shape is taken.
+
+    Example:
+        >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape
+        fastdist.Size([2, 2])
+    """
     return input.view(other._layout.shape)
 
 
 @composite(homes="method")
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return input in other's shape; a view where possible."""
+    """Return input in other's shape; a view where possible.
+
+    Args:
+        input: The tensor.
+        other: The tensor whose shape is taken.
+
+    Example:
+        >>> torch.arange(4).reshape_as(torch.zeros(2, 2)).shape
+        fastdist.Size([2, 2])
+    """
     return reshape(input, other._layout.shape)
 
 

@@ -201,6 +201,16 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
     """Return the elements under other sizes: reshape is the newer name.
 
     Raises  RuntimeError for another number of elements
+
+    Args:
+        *sizes: The lengths of the axes.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     torch.arange(4).resize(2, 2).shape
+        fastdist.Size([2, 2])
     """
     warn_caller("non-inplace resize is deprecated", once=True)
     given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes

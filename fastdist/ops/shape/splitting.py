@@ -119,7 +119,18 @@ def _quick_narrow(*args: Any, **named: Any) -> Any:
 
 @composite(quick=_quick_narrow)
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return the view of length elements along dim from start on."""
+    """Return the view of length elements along dim from start on.
+
+    Args:
+        input: The tensor.
+        dim: The axis.
+        start: The first index.
+        length: How many indices.
+
+    Example:
+        >>> torch.narrow(torch.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+    """
     if not input._layout.shape:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     axis = normalize_axis("narrow", dim, len(input._layout.shape))
@@ -155,7 +166,17 @@ def _quick_select(*args: Any, **named: Any) -> Any:
 
 @composite(quick=_quick_select)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """Return the view at index along dim, without that axis."""
+    """Return the view of one index along dim, without that axis.
+
+    Args:
+        input: The tensor.
+        dim: The axis to remove.
+        index: The index along it.
+
+    Example:
+        >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
+        tensor([1, 3])
+    """
     axis = normalize_axis("select", dim, len(input._layout.shape))
     if not input._layout.shape:
         raise DimRange("select() cannot be applied to a 0-dim tensor.")
@@ -275,6 +296,18 @@ def split(
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
 
     Note    split_size is the method's word for split_size_or_sections
+
+    Args:
+        tensor: The tensor.
+        split_size_or_sections: The length of each view, or a list of lengths.
+        dim: The axis to divide.
+        split_size: The same by the name that the method has.
+
+    Example:
+        >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
+        [[0, 1], [2, 3], [4]]
+        >>> [part.tolist() for part in torch.split(torch.arange(5), [1, 4])]
+        [[0], [1, 2, 3, 4]]
     """
     if (split_size_or_sections is None) == (split_size is None):
         raise TypeError(
@@ -324,7 +357,17 @@ def split(
 
 @composite(quick=_quickly("chunk"))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim, chunks of them or fewer, all but the last of one size."""
+    """Return views along dim, chunks of them or fewer, all but the last of one size.
+
+    Args:
+        input: The tensor.
+        chunks: How many views to make.
+        dim: The axis to divide.
+
+    Example:
+        >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
+        [[0, 1, 2], [3, 4]]
+    """
     if not input._layout.shape:
         raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
     if chunks < 1:
@@ -349,7 +392,16 @@ def _given(dim: int) -> tuple[int, ...]:
 
 @composite(quick=_quickly("unbind"))
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return the views at each place along dim, without that axis."""
+    """Return the views at each place along dim, without that axis.
+
+    Args:
+        input: The tensor.
+        dim: The axis to remove.
+
+    Example:
+        >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
+        [[1, 2], [3, 4]]
+    """
     axis = normalize_axis("unbind", dim, len(input._layout.shape))
     if not input._layout.shape:
         raise DimRange("Dimension specified as 0 but tensor has no dimensions")

@@ -47,7 +47,17 @@ def _(g: Any, diagonal: int) -> Any:
     takes_complex=True,
 )
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return a copy with zeros below the diagonal of each matrix."""
+    """Return a copy with zeros below the diagonal of each matrix.
+
+    Args:
+        input: The tensor.
+        diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+
+    Example:
+        >>> torch.triu(torch.ones(2, 2))
+        tensor([[1., 1.],
+                [0., 1.]])
+    """
 
 
 @triu.plan

@@ -109,6 +109,22 @@ def view(input: Tensor, *size: Any) -> Tensor:
     bytes as elements of that dtype.
 
     Raises  RuntimeError if no strides express that; use reshape, which copies then
+
+    Args:
+        input: The tensor.
+        *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+            dtype.
+
+    Returns:
+        A view: writing into it changes the tensor as well.
+
+    Example:
+        >>> x = torch.arange(6)
+        >>> x.view(2, 3)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+        >>> torch.ones(1).view(torch.int32)
+        tensor([1065353216], dtype=fastdist.int32)
     """
 
 
@@ -164,7 +180,17 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @view_op("function method inplace")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Return a view with two axes swapped."""
+    """Return a view with two axes swapped.
+
+    Args:
+        input: The tensor.
+        dim0: The first axis.
+        dim1: The second axis.
+
+    Example:
+        >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
+        fastdist.Size([4, 3, 2])
+    """
 
 
 @transpose.prepare
@@ -202,7 +228,19 @@ def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @view_op()
 def permute(input: Tensor, *dims: Any) -> Tensor:
-    """Return a view with the axes in the order dims."""
+    """Return a view with the axes in the order dims.
+
+    Args:
+        input: The tensor.
+        *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+
+    Raises:
+        RuntimeError: An axis is missing or named twice.
+
+    Example:
+        >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
+        fastdist.Size([4, 2, 3])
+    """
 
 
 @permute.prepare
@@ -255,7 +293,21 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @view_op("method")
 def expand(input: Tensor, *sizes: Any) -> Tensor:
-    """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis."""
+    """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis.
+
+    Args:
+        input: The tensor.
+        *sizes: The lengths of the axes of the result, as numbers or as one tuple; more than the
+            tensor has add axes in front.
+
+    Raises:
+        RuntimeError: An axis that is not of length 1 should change.
+
+    Example:
+        >>> torch.tensor([[1], [2]]).expand(-1, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
 
 
 @expand.prepare
@@ -337,7 +389,18 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @view_op("function method inplace")
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
-    """Return a view without the axes of length 1, or without those of dim that have length 1."""
+    """Return a view without the axes of length 1, or without those of dim that have length 1.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes to drop; all of length 1 if None.
+
+    Example:
+        >>> torch.zeros(1, 2, 1).squeeze().shape
+        fastdist.Size([2])
+        >>> torch.zeros(1, 2, 1).squeeze(0).shape
+        fastdist.Size([2, 1])
+    """
 
 
 @squeeze.prepare
@@ -399,7 +462,16 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @view_op("function method inplace")
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """Return a view with an axis of length 1 put in at dim."""
+    """Return a view with an axis of length 1 put in at dim.
+
+    Args:
+        input: The tensor.
+        dim: Where the new axis stands; -1 is behind the last.
+
+    Example:
+        >>> torch.tensor([1, 2]).unsqueeze(1).shape
+        fastdist.Size([2, 1])
+    """
 
 
 @unsqueeze.prepare
@@ -439,6 +511,13 @@ def t(input: Tensor) -> Tensor:
     """Return the transpose of a tensor with at most two axes, as a view.
 
     Raises  RuntimeError for more axes
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.zeros(2, 3).t().shape
+        fastdist.Size([3, 2])
     """
     ndim = len(input._layout.shape)
     if ndim > 2:
@@ -453,7 +532,22 @@ def detach(input: Tensor) -> Tensor:
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-    """Return the elements under another shape: a view where strides allow, else a copy."""
+    """Return the elements under another shape: a view where strides allow, else a copy.
+
+    Args:
+        input: The tensor.
+        *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
+            and is worked out from the others.
+        shape: The same by name, as NumPy calls it.
+
+    Raises:
+        RuntimeError: The sizes do not hold as many elements.
+
+    Example:
+        >>> torch.arange(6).reshape(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
     try:
         is_plain = input.__class__ in PLAIN
         if is_plain and shape is None and not modes.special:

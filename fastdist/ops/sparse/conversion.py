@@ -226,7 +226,18 @@ def to_sparse_coo(input: Tensor) -> Tensor:
 def to_dense(
     input: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
-    """Return the dense tensor; the gradient of a sparse one is sparse, of its places."""
+    """Return the dense tensor; the gradient of a sparse one is sparse, of its places.
+
+    Args:
+        input: The tensor.
+        dtype: The dtype of the result; unchanged if None.
+        masked_grad: Whether the gradient is sparse; True if None.
+
+    Example:
+        >>> torch.eye(2).to_sparse().to_dense()
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     if not input._layout.is_sparse:
         return input if dtype is None else input.to(dtype)
     with no_grad():

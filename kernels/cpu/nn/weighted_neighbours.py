@@ -20,12 +20,13 @@ from ..silence import silent
 from .segment_sums import sums_between
 
 Array = np.ndarray[Any, Any]
-_loops = Loops("nn.weighted_loops")
+loops = Loops("nn.weighted_loops")
 
 
-def _compile(x: Any, out: Any, weights: Any, table: Any) -> None:
-    one = np.array([0, 1], table), np.zeros(1, table), np.zeros(1, weights)
-    _loops.weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), out), one, one, one, 1)
+def compile_loop(x: Any, made: Any, weights: Any, whole: Any) -> None:
+    """Let the loop be compiled for arrays of these dtypes; `whole` is that of the table."""
+    one = np.array([0, 1], whole), np.zeros(1, whole), np.zeros(1, weights)
+    loops.weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), made), one, one, one, 1)
 
 
 def _tables(
@@ -37,6 +38,17 @@ def _tables(
         split, end = at + length + 1, at + length + 1 + count
         yield table[at:split], table[split:end], weights[weight : weight + count]
         at, weight = end, weight + count
+
+
+def parts_of(
+    table: Array, weights: Array, lengths: tuple[int, ...], taps: tuple[int, ...]
+) -> tuple[Any, ...]:
+    """Return (starts, places, weights) of each axis, and how many places each output of the last
+    axis has, 0 where these differ.
+    """
+    tables = list(_tables(table, weights, lengths, taps))
+    counts = np.diff(tables[-1][0])
+    return *tables, int(counts[0]) if (counts == counts[0]).all() else 0
 
 
 @silent
@@ -51,10 +63,10 @@ def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, .
         out.fill(0)
         return
     ones = (1,) * (3 - axes)
-    tables = list(_tables(table, weights, ones + out.shape[-axes:], ones + taps))
+    *tables, even = parts_of(table, weights, ones + out.shape[-axes:], ones + taps)
     given = np.ascontiguousarray(x).reshape(-1, *ones, *x.shape[-axes:])
     made = out.reshape(-1, *ones, *out.shape[-axes:])
-    if is_numpys_turn(_compile, x.dtype, out.dtype, weights.dtype, table.dtype):
+    if is_numpys_turn(compile_loop, x.dtype, out.dtype, weights.dtype, table.dtype):
         for axis, (starts, places, by) in enumerate(tables, 1):
             column = by.reshape([-1 if i == axis else 1 for i in range(4)])
             own = own_copy(places, given.shape[axis], axis)
@@ -63,8 +75,6 @@ def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, .
             given = sums_between(parts, starts[:-1], starts[1:], axis)
         np.copyto(made, given)
         return
-    counts = np.diff(tables[-1][0])
-    even = int(counts[0]) if (counts == counts[0]).all() else 0
-    found, axis = _loops.weigh(given, made, *tables, even)
+    found, axis = loops.weigh(given, made, *tables, even)
     if axis:
         refuse(found, given.shape[axis], axis)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from fastdist.core.dtypes import FLOAT8
 
-from .call_facts import LIMIT, CallFacts, Run, row_starts, small
+from ..index.indices import MANY, require_inside
+from .call_facts import LIMIT, Array, CallFacts, Run, Shape, row_starts, small
+
+# Places from which on a compiled loop serves, see index/indices.py.
+_FEW_PLACES: Final = MANY - 1
+_WRITTEN: Final = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64))
 
 
 @small("shape.copying.cast")
@@ -25,14 +30,6 @@ def _cast(facts: CallFacts) -> Run | None:
     return lambda x: x.astype(dtype, "C")
 
 
-def _require_inside(index: Any, length: int, axis: int) -> None:
-    # A quarter of the time of min and max, which go through Python.
-    low, high = index.item(index.argmin()), index.item(index.argmax())
-    if low < 0 or high >= length:
-        worst = low if low < 0 else high
-        raise IndexError(f"index {worst} is out of bounds for dimension {axis} with size {length}")
-
-
 @small("index.indexing.select")
 def _select(facts: CallFacts) -> Run | None:
     shape, (axis,) = facts.shapes[0], facts.numbers
@@ -41,7 +38,7 @@ def _select(facts: CallFacts) -> Run | None:
     length = shape[axis]
 
     def select(x: Any, index: Any) -> Any:
-        _require_inside(index, length, axis)
+        require_inside(index, length, axis)
         return x.take(index, axis)
 
     return select
@@ -55,7 +52,86 @@ def _gather(facts: CallFacts) -> Run | None:
     starts, add, length = row_starts(*shape)[: wanted[0], None], np.add, shape[1]
 
     def gather(x: Any, index: Any) -> Any:
-        _require_inside(index, length, 1)
+        require_inside(index, length, 1)
         return x.ravel()[add(index, starts).ravel()].reshape(wanted)
 
     return gather
+
+
+def _flat_places(facts: CallFacts) -> Run | None:
+    """Return the function that makes of an index along an axis the places in a flattened copy of
+    the first input; it has an array of its own, which nobody can change afterwards.
+    """
+    shape, wanted, (axis,) = facts.shapes[0], facts.shapes[1], facts.numbers
+    if not (shape and wanted and facts.contiguous[0] and facts.dtypes[0] == facts.dtype):
+        return None
+    if facts.dtype not in _WRITTEN or not 0 < math.prod(wanted) <= _FEW_PLACES:
+        return None
+    if not 0 < math.prod(shape) <= LIMIT:
+        return None
+    steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    starts, step, length = _starts(wanted, tuple(steps), axis), np.int64(steps[axis]), shape[axis]
+    if step == 1:
+
+        def places(index: Array) -> Array:
+            require_inside(index, length, axis)
+            return index + starts
+
+        return places
+
+    def places_apart(index: Array) -> Array:
+        require_inside(index, length, axis)
+        own = index * step
+        own += starts
+        return own
+
+    return places_apart
+
+
+def _starts(shape: Shape, steps: Shape, axis: int) -> Array:
+    """Return where the lines along an axis begin, for each number of an index of a shape."""
+    starts = np.zeros(shape, np.int64)
+    for i, (n, step) in enumerate(zip(shape, steps, strict=True)):
+        if i != axis:
+            starts += (np.arange(n) * step).reshape(
+                [-1 if j == i else 1 for j in range(len(shape))]
+            )
+    return starts
+
+
+def _cut(shape: Shape | None, wanted: Shape | None) -> tuple[slice, ...] | None:
+    """Return the part of a source that an index has places for; None where that is all of it."""
+    assert shape is not None and wanted is not None
+    return None if shape == wanted or not shape else tuple([slice(n) for n in wanted])
+
+
+@small("index.indexing.scatter")
+def _scatter(facts: CallFacts) -> Run | None:
+    places = _flat_places(facts)
+    if places is None:
+        return None
+    part = _cut(facts.shapes[2], facts.shapes[1])
+
+    def scatter(x: Array, index: Array, src: Array) -> Array:
+        out = x.copy()
+        out.ravel()[places(index)] = src if part is None else src[part]
+        return out
+
+    return scatter
+
+
+@small("index.indexing.scatter_add")
+def _scatter_add(facts: CallFacts) -> Run | None:
+    places = _flat_places(facts)
+    if places is None or not facts.shapes[2]:
+        return None
+    part, add_at = _cut(facts.shapes[2], facts.shapes[1]), np.add.at
+
+    def scatter_add(x: Array, index: Array, src: Array) -> Array:
+        out = x.copy()
+        # NumPy adds vectors at places four times as fast as other arrays.
+        given = (src if part is None else src[part]).ravel()
+        add_at(out.ravel(), places(index).ravel(), given)
+        return out
+
+    return scatter_add

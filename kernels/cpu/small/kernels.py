@@ -15,6 +15,7 @@ __all__ = [
 # Families that few programs use, 0.4 MB: they are loaded for the first name that has this text.
 LATER: Final = {
     "slope": "small.second_gradients", "fft.": "fft.transforms", "windows.": "small.windows",
+    "weighted_": "small.windows",
     "sorting.": "small.sorting", "loss.": "small.losses",
 }  # fmt: skip
 _PACKAGE: Final = __package__.rpartition(".")[0]

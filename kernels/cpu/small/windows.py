@@ -1,4 +1,4 @@
-"""The largest elements of windows, and their gradients, by what follows from shapes alone."""
+"""The largest of windows, their gradients and weighted sums of neighbours, for few numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..index.indices import INSIDE
+from ..index.indices import INSIDE, refuse
 from ..jit.array_objects import ARRAY, gapless
 from ..jit.background import is_numpys_turn
+from ..nn import weighted_neighbours
 from ..nn.windows import Windows, compiled, largest_by_numpy, loop_for, spread, three_axes
 from .call_facts import CallFacts, Run, small
 
@@ -79,6 +80,41 @@ def _spread(facts: CallFacts) -> Run | None:
             loop = compiled("spreading", *kind)
         if loop(x.reshape(from_), places.reshape(from_), out.reshape(to)) != INSIDE:
             spread(x, places, out, windows)  # it raises
+        return out
+
+    return run
+
+
+@small("nn.weighted_neighbours.weigh")
+def _weigh(facts: CallFacts) -> Run | None:
+    (taps,), shape, dtype = facts.numbers, facts.shape, facts.dtype
+    if not (facts.small and math.prod(shape) > 0 and dtype == facts.dtypes[0]):
+        return None
+    of_x, axes, empty = facts.shapes[0], len(taps), np.empty
+    assert of_x is not None
+    ones = (1,) * (3 - axes)
+    before, after = of_x[len(of_x) - axes :], shape[len(shape) - axes :]
+    seen, made = (-1, *ones, *before), (-1, *ones, *after)
+    kind = facts.dtypes[0], dtype, facts.dtypes[2], facts.dtypes[1]
+    # The tables of the last call, which are those of all that name them alike, cut into axes.
+    known: tuple[Any, ...] = None, None, None
+    is_ready = False
+
+    def run(x: Array, table: Array, weights: Array) -> Array:
+        nonlocal known, is_ready
+        out = empty(shape, dtype)
+        if not is_ready:
+            if is_numpys_turn(weighted_neighbours.compile_loop, *kind):
+                weighted_neighbours.weigh(x, table, weights, out, taps)
+                return out
+            is_ready = True
+        own, by, parts = known
+        if own is not table or by is not weights:
+            parts = weighted_neighbours.parts_of(table, weights, ones + after, ones + taps)
+            known = table, weights, parts
+        found, axis = weighted_neighbours.loops.weigh(x.reshape(seen), out.reshape(made), *parts)
+        if axis:
+            refuse(found, (*ones, *before)[axis - 1], axis)
         return out
 
     return run

@@ -31,7 +31,16 @@ _MAX_NAMED: Final = 4096
 
 
 def export(function: T) -> T:
-    """Decorate a function or class that other workers may name in strict mode."""
+    """Decorate a function or class that other workers may name in strict mode.
+
+    Args:
+        function: The function or class.
+
+    Example:
+        >>> @rpc.export
+        ... def add_one(x):
+        ...     return x + 1
+    """
     with _rules_lock:
         _exported.add(own_name(function))
     return function
@@ -47,6 +56,12 @@ def allow(name: str) -> None:
     """Let other workers name what a module defines ("pkg.mod"), or one thing in it ("pkg.mod.f").
 
     Note    not what the module only imported: naming `os.system` by way of it, for instance
+
+    Args:
+        name: The module, or the module and the name in it.
+
+    Example:
+        >>> rpc.allow("math.sqrt")
     """
     with _rules_lock:
         _allowed.add(current_path(name))

@@ -121,6 +121,18 @@ class RRef(Generic[T]):
     `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another one.
 
     Thread  any
+
+    Args:
+        value: The value, which stays on this worker.
+        type_hint: The class of the value, for TorchScript; not used.
+        devices: The GPUs on which the value is.
+
+    Example:
+        >>> rref = rpc.RRef(torch.ones(2))
+        >>> rref.is_owner(), rref.owner_name()
+        (True, 'worker0')
+        >>> rref.local_value()
+        tensor([1., 1.])
     """
 
     # The Future of the remote call that makes the value, where this worker made the call.

@@ -24,6 +24,12 @@ def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
     It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
     is over and its calls fail; one that lives while its Python does not answer for 60 s is only
     told of.
+
+    Args:
+        hook: A function of a WorkerInfo and the reason, a text.
+
+    Example:
+        >>> rpc.add_silence_hook(lambda worker, why: print(worker.name, why))
     """
     silence_hooks.append(hook)
 

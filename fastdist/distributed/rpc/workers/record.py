@@ -37,6 +37,14 @@ class WorkerInfo:
     Raises  TypeError for a name that is not a string, or an id that is not a number; RpcError for a
             name that no worker can have
     Note    frozen, so that it can be a key
+
+    Args:
+        name: The name of the worker.
+        id: Its number in the group.
+
+    Example:
+        >>> rpc.WorkerInfo("worker1", 1)
+        WorkerInfo(id=1, name=worker1)
     """
 
     name: str

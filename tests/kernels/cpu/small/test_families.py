@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from fastdist.kernels.cpu.index.indices import OutOfBounds
+from fastdist.kernels.cpu.nn import weighted_neighbours
 from fastdist.kernels.cpu.small import losses, windows
-from tests.kernels.cpu.test_small import ordinary, shortened
+from fastdist.kernels.cpu.small.kernels import small_kernel
+from tests.kernels.cpu.test_small import facts_of, ordinary, shortened
 from tests.properties import in_one_test
 
 INT = np.dtype(np.int64)
@@ -127,3 +129,55 @@ def test_losses_of_many_rows_or_with_weights_are_left_to_the_ordinary_kernel() -
     assert shortened("nn.loss.nll", many, kinds, (-100, 1)) is None
     weighed = np.ones((3, 2), np.float32), np.zeros(3, np.int64), np.ones(2, np.float32)
     assert shortened("nn.loss.nll", weighed, kinds, (-100, 1)) is None
+
+
+@in_one_test("by_numpy", [False, True])
+@in_one_test("dtype", ["float32", "float64"])
+def test_sums_by_weight(dtype: str, by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (windows, weighted_neighbours):
+        monkeypatch.setattr(module, "is_numpys_turn", lambda *_: by_numpy)
+    one, pairs, uneven = [0, 1, 0], [0, 2, 4, 0, 1, 2, 3], [0, 3, 4, 4, 0, 1, 2, 4]
+    for wide, taps, length in ((pairs, 4, 2), (uneven, 4, 3)):
+        x, table = draw((2, 3, 4, 5), dtype), np.array([*one, *pairs, *wide])
+        weights = np.linspace(0.5, 2.0, 5 + taps).astype(dtype)
+        arrays, kinds = [x, table, weights], [((2, 3, 2, length), x.dtype)]
+        given = ((4, taps),)
+        expected = ordinary("nn.weighted_neighbours.weigh", arrays, kinds, given)
+        run = small_kernel("nn.weighted_neighbours.weigh", facts_of(arrays, *kinds[0], given))
+        assert run is not None
+        for _ in range(2):  # the second call has its table cut
+            assert same([run(*arrays)], expected)
+        for axis, place in ((2, 6), (3, 3 + len(pairs) + length + 1)):
+            wrong = table.copy()
+            wrong[place] = 9
+            with pytest.raises(OutOfBounds, match=f"index 9 is out of bounds for dimension {axis}"):
+                run(x, wrong, weights)
+
+
+SCATTERED = [
+    # The shape that is written into, those of index and source, and the axis.
+    ((8, 8), (8, 8), (8, 8), 1),
+    ((8, 8), (5, 8), (6, 8), 0),
+    ((4, 3), (9, 2), (9, 3), 0),
+    ((2, 3, 4), (2, 5, 3), (2, 5, 4), 1),
+    ((7,), (20,), (20,), 0),
+]
+
+
+@in_one_test("name", ["scatter", "scatter_add"])
+@in_one_test("dtype", ["float32", "float64", "int64"])
+@in_one_test("shape, places, given, axis", SCATTERED)
+def test_scattering(shape: Any, places: Any, given: Any, axis: int, dtype: str, name: str) -> None:
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, shape[axis], places)
+    arrays = [draw(shape, dtype), index, draw(given, dtype)]
+    kernel, kinds = f"index.indexing.{name}", [(shape, arrays[0].dtype)]
+    expected = ordinary(kernel, arrays, kinds, (axis,))
+    assert same(shortened(kernel, arrays, kinds, (axis,)), expected)
+    assert same(
+        shortened(kernel, [arrays[0], index.astype("i4"), arrays[2]], kinds, (axis,)), expected
+    )
+    for wrong in (-1, shape[axis]):
+        index.flat[1] = wrong
+        with pytest.raises(OutOfBounds, match="out of bounds"):
+            shortened(kernel, arrays, kinds, (axis,))

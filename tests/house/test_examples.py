@@ -1,0 +1,111 @@
+"""The claim that the 300 names used most have arguments, results and an example that runs.
+
+`documented_names.txt` lists them: those of RPC, distributed autograd and process groups, and those
+that most of 24 packages and programs of PyTorch's ecosystem use.
+"""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import importlib
+import inspect
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastdist as torch
+import fastdist.distributed as dist
+import fastdist.distributed.autograd as dist_autograd
+import fastdist.distributed.rpc as rpc
+import fastdist.nn.functional as F
+from fastdist import nn, optim
+from fastdist.dispatch.op import OPS
+
+NAMES = Path(__file__).with_name("documented_names.txt").read_text().split()
+# The names that examples use without an import; docs/site_pages.py lists them for readers.
+GIVEN = {
+    "torch": torch,
+    "nn": nn,
+    "F": F,
+    "optim": optim,
+    "dist": dist,
+    "rpc": rpc,
+    "dist_autograd": dist_autograd,
+}
+# Second names of arguments, and parameters of every op.
+UNSAID = {"self", "args", "kwargs", "options", "out", "axis", "keepdims"}
+
+
+@functools.cache
+def object_of(name: str) -> Any:
+    found: Any = torch
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            found = importlib.import_module(f"{found.__name__}.{part}")
+    return found
+
+
+def doc_of(name: str) -> str:
+    return inspect.getdoc(object_of(name)) or ""
+
+
+def parameters_of(name: str) -> set[str]:
+    """Return the names of parameters, without those for any number of arguments."""
+    found = object_of(name)
+    op = OPS.get(getattr(found, "__name__", ""))
+    declared = op.declared if op is not None and found is op.public else found
+    try:
+        parameters = inspect.signature(declared).parameters.values()
+    except ValueError:
+        return set()
+    unsaid = UNSAID | {"input"} if name.startswith("Tensor.") else UNSAID
+    return {one.name for one in parameters if not one.name.startswith("_")} - unsaid
+
+
+def test_three_hundred_names_are_listed_once() -> None:
+    assert len(NAMES) == 300 and sorted(set(NAMES)) == NAMES
+    assert len({id(object_of(name)) for name in NAMES}) == 300
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_arguments_are_explained(part: int) -> None:
+    silent = {}
+    for name in NAMES[part::4]:
+        doc = doc_of(name)
+        said = set(re.findall(r"^    \*{0,2}(\w+): ", doc, re.MULTILINE))
+        if "Args:\n" in doc or not inspect.isclass(object_of(name)):
+            silent[name] = parameters_of(name) - said
+    assert {name: lacks for name, lacks in silent.items() if lacks} == {}
+
+
+def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    examples = {name: doctest.DocTestParser().get_examples(doc_of(name)) for name in NAMES}
+    assert [name for name, some in examples.items() if not some] == []
+    # These start and end the worker that the others call.
+    first = [name for name in NAMES if "rpc.init_rpc(" in doc_of(name)]
+    wrong = [text for name in first if (text := printed_by(name, examples[name]))]
+    place = f"file://{tmp_path}/store"
+    options = rpc.TensorPipeRpcBackendOptions(init_method=place)
+    rpc.init_rpc("worker0", rank=0, world_size=1, rpc_backend_options=options)
+    try:
+        others = [name for name in NAMES if name not in first]
+        wrong += [text for name in others if (text := printed_by(name, examples[name]))]
+    finally:
+        rpc.shutdown()
+    assert "".join(wrong) == ""
+
+
+def printed_by(name: str, examples: list[doctest.Example]) -> str:
+    """Return the differences between the output of examples and their docstring."""
+    torch.manual_seed(0)
+    test = doctest.DocTest(examples, dict(GIVEN), name, None, None, None)
+    printed: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=printed.append)
+    return "".join(printed)
