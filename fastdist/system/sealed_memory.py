@@ -2,6 +2,7 @@
 
 # A process that maps another one's memory relies on its size: a read beyond the end of a file kills
 # it. So the size is sealed before anybody else sees it, and checked before it is mapped.
+#
 # The order in which processes see each other's writes is handled elsewhere: rings and arenas, which
 # both sides write at once, use system/fence.py; shared blocks are handed over by system calls.
 

@@ -1,4 +1,4 @@
-"""What first calls wait for is measured in fresh processes and printed beside the aims."""
+"""The waits of first calls are measured in new processes and printed next to the aims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_each_call_stands_beside_its_aims(
     [later] = [line for line in lines if line[:3] == ["x", ">", "y"]]
     aims = [[float(line[at].rstrip("!")) for at in (5, 8)] for line in (first, later)]
     assert aims == [[2.5, 0.5], [0.7, 0.5]]
-    # Of the CPU's time: where the machine stands still, a wait of either kind may be the longer.
+    # By CPU time: when the machine is busy, a wait of either kind may be the longer.
     assert float(first[4].strip("()")) > float(later[4].strip("()")) > 0
     # NumPy's, while a thread compiles.
     assert all(len(line) == 11 and float(line[9]) > 0 for line in (first, later))

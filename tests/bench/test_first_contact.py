@@ -1,4 +1,4 @@
-"""The first minutes with a GPU tell what is right and what is wrong: here on fibres."""
+"""The first minutes with a GPU show what is right and what is wrong: here on fibres."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU is to prove first is what kernels really ask of CuPy."""
+"""The calls that a GPU must prove first are those that kernels really make of CuPy."""
 
 from __future__ import annotations
 

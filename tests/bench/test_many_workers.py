@@ -1,4 +1,4 @@
-"""The claim that the benchmark of many workers tells what a group takes, or that it failed."""
+"""The claim that the benchmark of many workers reports the costs of a group, or its failure."""
 
 from __future__ import annotations
 

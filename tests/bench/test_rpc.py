@@ -1,4 +1,4 @@
-"""The claim that the benchmarks of calls make each kind of call, and know what it is to take."""
+"""The claim that the benchmarks of calls make each kind of call, and know its bound."""
 
 from __future__ import annotations
 

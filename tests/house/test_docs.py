@@ -180,7 +180,7 @@ NO_NAMES = {
 }
 
 
-# Packages that a page's program needs, which need not be installed.
+# Packages of a page's program, which may be missing.
 ENGINES = ("ray", "distributed")
 
 

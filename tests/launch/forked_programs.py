@@ -38,7 +38,7 @@ if __name__ == "__main__":
 from tests.distributed import templates
 
 ROOT = Path(__file__).resolve().parents[2]
-# What launchers and workers import, but no module that is run as a program.
+# Modules that launchers and workers import, but none that is run as a program.
 _PRELOADED = (
     *templates.PRELOADED,
     *("fastdist.launch.main", "fastdist.optim", "fastdist.data", "fastdist.func"),

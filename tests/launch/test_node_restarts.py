@@ -99,7 +99,7 @@ def test_workers_that_are_killed_on_one_node_and_then_on_the_other_come_back(
 def test_a_ctrl_c_on_one_node_while_the_other_still_ends_lets_no_round_begin(
     start_nodes: Callable[..., list[Any]], node: int
 ) -> None:
-    # The workers of the other node do not end when they are asked to.
+    # The workers of the other node ignore the signal to end.
     text = f"""
     if rank // 2 != {node}:
         signal.signal(signal.SIGTERM, lambda *_: print("is asked to end"))

@@ -1,4 +1,4 @@
-"""Whatever breaks: all who live leave together, when no call is under way, and nobody hangs."""
+"""Under any fault all live workers leave together, when no call is under way, and nobody hangs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUM_SEEDS = 60
 
 @dataclass
 class Leaving:
-    """One worker's shutdown, and what came of it."""
+    """One worker's shutdown, and its result."""
 
     worker: Worker
     began: float

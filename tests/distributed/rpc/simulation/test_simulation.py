@@ -1,4 +1,4 @@
-"""Whatever breaks: no call runs twice, every caller hears within its bound, nothing is left."""
+"""Under any fault: no call runs twice, every caller gets a result in time, nothing is left."""
 
 from __future__ import annotations
 
