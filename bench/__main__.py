@@ -26,7 +26,7 @@ from bench.kept import keep, when_and_what
 # Benchmarks that write their own figures into files, and fail for missed targets.
 HELD = ("first_contact", "gpu")
 # The packages in benchmarks' NEEDS, by their names on the index.
-PACKAGES = {"zmq": "pyzmq"}
+PACKAGES = {"zmq": "pyzmq", "prometheus_client": "prometheus_client"}
 
 
 def main() -> None:

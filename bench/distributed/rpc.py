@@ -86,11 +86,18 @@ def _couple(name: str, ends: ExitStack, *module: str) -> Couple:
 class Couple:
     """Two processes of one library, or more: one that calls when told to, and others that answer.
 
-    They run `_live` of the module, which belongs to a benchmark. torch's poll while nobody calls,
-    so they are stopped between their turns, or they would take the processor from ours.
+    They run `_live` of the module, which belongs to a benchmark, and `of_ranks` has more variables
+    of their environments. torch's poll while nobody calls, so they are stopped between their turns,
+    or they would take the processor from ours.
     """
 
-    def __init__(self, library: str, module: str = "bench.distributed.rpc", size: int = 2) -> None:
+    def __init__(
+        self,
+        library: str,
+        module: str = "bench.distributed.rpc",
+        size: int = 2,
+        of_ranks: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         self._polls = library == "torch"
         self._here, there = Pipe()
         self._kept = KeptPort()
@@ -103,6 +110,7 @@ class Couple:
                     "WORLD_SIZE": str(size),
                     "MASTER_ADDR": "127.0.0.1",
                     "MASTER_PORT": str(self._kept.number),
+                    **(of_ranks[rank] if of_ranks else {}),
                 },
                 pass_fds=[there.fileno()],
                 stdin=subprocess.PIPE,  # its end stops workers that call nobody

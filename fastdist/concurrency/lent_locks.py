@@ -6,6 +6,7 @@
 # handler waits for one of them, for ever. A handler that shuts RPC down does. So the interrupted
 # code lends its locks until the handler returns. This breaks the protection, but only for the few
 # assignments that are not done yet, about state that is ending.
+#
 # The locks are found in the frames: locks that know their owner (RLock), in variables of our code
 # and in attributes of the objects that these refer to.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .moved_modules import earlier_names
 
@@ -32,9 +32,15 @@ from .moved_modules import earlier_names
 class FastdistError(Exception):
     """Base of all errors that fastdist defines."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # tblib, which Dask loads, replaces how exceptions pickle. For a class with its own __init__
+        # it calls the __new__ of the first base, which refuses where another base is an OSError. A
+        # class with its own __reduce__ is called with its arguments instead.
+        reduced: Any = super().__reduce__()
+        return tuple(reduced)
+
     def __copy__(self) -> FastdistError:
-        # By its own __reduce__: tblib, which Dask loads, registers another way for all exceptions,
-        # and that cannot make one of several built-in bases.
+        # tblib's way would keep the traceback, and with it the frames of the first raise.
         reduced: Any = self.__reduce_ex__(4)
         made: FastdistError = reduced[0](*reduced[1])
         if len(reduced) > 2 and reduced[2]:
@@ -85,16 +91,17 @@ class OutOfMemoryError(DeviceError, MemoryError):
     """A device that has no memory left for an allocation."""
 
 
-def out_of_memory(error: MemoryError) -> OutOfMemoryError:
-    """Return the error for an array that the machine has no memory for: PyTorch's users catch a
-    RuntimeError.
+def raise_out_of_memory(error: MemoryError) -> NoReturn:
+    """Raise an OutOfMemoryError, which PyTorch's users catch as a RuntimeError, in place of error.
+
+    An OutOfMemoryError is raised again as it is: it must not become its own cause.
     """
     if isinstance(error, OutOfMemoryError):
-        return error
-    return OutOfMemoryError(
+        raise error
+    raise OutOfMemoryError(
         f"DefaultCPUAllocator: can't allocate memory: {str(error) or 'the machine has no more'}; "
         "compute in parts, or in a smaller dtype"
-    )
+    ) from error
 
 
 class ScalarSyntaxError(FastdistError, SyntaxError):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from .errors import out_of_memory
+from .errors import raise_out_of_memory
 
 # NumPy's arrays have at most so many axes.
 MOST_AXES: Final = 64
@@ -76,7 +76,7 @@ def require_memory(data: Any) -> None:
         count *= len(level)
         level = level[0]
         if count > _MOST_NUMBERS:
-            raise out_of_memory(
+            raise_out_of_memory(
                 MemoryError(f"the lists nest to more than {_MOST_NUMBERS} numbers of 8 bytes each")
             )
 

@@ -57,6 +57,7 @@ def keep_freed_memory() -> None:
 # memory at its end. Users who set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ keep their
 # bounds; other allocators are unchanged. kernels/cpu/memory.py keeps larger blocks, and more of
 # them.
+#
 # glibc also gives each thread a separate heap, up to eight for each core, and a block goes back to
 # the heap that it came from. The requests of one job are run by whatever threads of a pool are
 # free, so each heap had to fault in pages that the others kept free: of 11,600 faults in 8 rounds

@@ -20,6 +20,7 @@ from fastdist.core.errors import DeviceError
 # block is lent as an array of bytes; its loan ends when the last view of it has died: that of a
 # message which has left, or whose peer was lost, as well as that of a pass which failed. It serves
 # again once the device has passed the copies that it was lent for.
+#
 # If all blocks are lent, a caller waits for one to come back, which keeps senders from running
 # ahead of the wire. It does not wait for ever: a call that waits for its answer may keep its block,
 # and the answer may need this one. So after PATIENCE_S, and for requests larger than all blocks

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..core.device import CPU
-from ..core.errors import out_of_memory
+from ..core.errors import raise_out_of_memory
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..instrumentation.time_ranges import clock, time_ranges
@@ -81,7 +81,7 @@ NAMES: Final[dict[str, Any]] = {
     "_find_event": find_event,
     "_modes": modes,
     "_next": next_sequence_number,
-    "_out_of_memory": out_of_memory,
+    "_raise_out_of_memory": raise_out_of_memory,
     "_overlap": may_overlap,
     "_report": time_ranges.add_op,
     "_shell": empty_shell,
@@ -182,7 +182,7 @@ class ShortPath:
 
     def _guard(self, line: str) -> list[str]:
         """Return the lines that run a Route; `try` costs nothing if it succeeds."""
-        refusing = "raise _out_of_memory(_error) from _error"
+        refusing = "_raise_out_of_memory(_error)"
         if not self.timed:
             return [f"try: {line}", f"except MemoryError as _error: {refusing}"]
         failed = [*self._reporting(), f"if isinstance(_error, MemoryError): {refusing}", "raise"]

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..core.device import Device
 from ..core.dtypes import DType, bool_
-from ..core.errors import DTypeError, FastdistError, ShapeError, out_of_memory
+from ..core.errors import DTypeError, FastdistError, ShapeError, raise_out_of_memory
 from ..core.folded_frames import was_folded
 from ..core.memory_format import MemoryFormat
 from ..core.short_repr import short_repr
@@ -348,7 +348,7 @@ def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
     Raises  ArgumentError, OutOfMemoryError, or ShapeError in PyTorch's words
     """
     if isinstance(error, MemoryError):
-        raise out_of_memory(error) from error
+        raise_out_of_memory(error)
     fault = None if _is_clear(error) else find_fault()
     if fault is not None:
         raise ArgumentError(fault) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..core.errors import GraphError, ShapeError, out_of_memory
+from ..core.errors import GraphError, ShapeError, raise_out_of_memory
 from ..core.short_repr import short_repr
 from ..graph.add_gradients import first_gradient
 from ..graph.gradient_edge import GradientEdge
@@ -123,7 +123,7 @@ def _run_inline(inline_pass: InlinePass, recorded: bool, work: Callable[..., T],
             callback()
         return found
     except MemoryError as error:
-        raise out_of_memory(error) from error
+        raise_out_of_memory(error)
     finally:
         # See Note [Ctrl-C and grad mode]
         tls.inline_pass = outer

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
-from ..core.errors import GraphError, NoDerivativeError, out_of_memory
+from ..core.errors import GraphError, NoDerivativeError, raise_out_of_memory
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
 from ..graph.modes import modes, set_grad_mode, tls
@@ -76,7 +76,7 @@ class Engine:
             after_pass(task.other_streams)
             task.forget_error()
             if isinstance(error, MemoryError):
-                raise out_of_memory(error) from error
+                raise_out_of_memory(error)
             raise
 
     def run_until_complete(self, task: GraphTask, queue: ReadyQueue) -> None:

@@ -1,9 +1,10 @@
 """Groups of workers on engines that place and watch processes themselves: Ray and Dask.
 
-    ray.py     WorkerGroup: actors in a placement group of Ray
-    dask.py    run and FastdistPlugin: the worker processes of a Dask cluster
-    group.py   the store of a group, and the loop that begins lives, waits for them and repeats them
-    worker.py  one life of one worker: its environment, the function that it runs, how that ended
+    ray.py          WorkerGroup: actors in a placement group of Ray
+    dask.py         run and FastdistPlugin: the worker processes of a Dask cluster
+    dask_groups.py  the groups of a Dask cluster, on its scheduler
+    group.py        the store of a group, and the loop that starts its workers, also again
+    worker.py       one life of one worker: its environment, its function, and how that ended
 
 An engine has processes; fastdist has workers with ranks, which meet in a store and share a secret.
 `group.Hub` serves the store in a process that outlives the workers: the driver of Ray, the

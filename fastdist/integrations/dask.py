@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from fastdist.core.errors import EngineError, FastdistError
-from fastdist.launch.environment import Place
 from fastdist.launch.flags import WORKER
 from fastdist.launch.lost_workers import LostWorker
 
-from .group import Hub, Run, settings_of_driver, supervise
+from .group import Run, settings_of_driver, supervise
 from .worker import Life, Outcome, Whereabouts, environment_of, live
 
 try:
@@ -28,13 +27,26 @@ except ImportError as error:
         name="distributed",
     ) from error
 
-from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
+from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol.pickle import dumps
+
+from .dask_groups import (
+    call_hub,
+    claim_workers,
+    close_group,
+    end_workers,
+    join_group,
+    leave_group,
+    lost_ranks,
+    open_group,
+)
 
 __all__ = ["FastdistPlugin", "run"]
 
+_logger = logging.getLogger(__name__)
 _LOOK_S = 0.25
-_PLUGIN_NAME = "fastdist-groups"
+# How long a worker without a place in a plugin's group waits at most before it asks again.
+_MOST_LOOK_S = 2.0
 # How long a worker that is closed waits for the others of its group.
 _LEAVE_S = 5.0
 
@@ -96,9 +108,9 @@ def run(
 class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
     """Joins the workers of a Dask cluster to a group for RPC, in which all tasks may call.
 
-    Worker K is named "workerK". A worker that starts later takes the rank of one that was lost, and
-    the hooks of `dist.on_restart` run; a worker beyond world_size is left out. Unregistering
-    the plugin shuts RPC down.
+    Worker K is named "workerK". Workers beyond world_size wait, and one of them, or one that starts
+    later, takes the rank of a worker that was lost; the hooks of `dist.on_restart` run.
+    Unregistering the plugin shuts RPC down.
 
     Args:
         world_size: How many workers the group has.
@@ -118,11 +130,23 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
         self._prefix, self._settings = name, settings_of_driver()
 
     async def setup(self, worker: Any) -> None:
-        """Join the group, on a thread: Dask calls this in each worker."""
+        """Join the group, or wait for a place: Dask calls this in each worker."""
+        self._rank: int | None = None
         self._entered = ExitStack()
-        claim = await _on_scheduler(worker, _join, self._plan, worker.address)
+        self._closing = asyncio.Event()
+        self._waiting: asyncio.Task[None] | None = None
+        is_member = False
+        try:
+            is_member = await self._join(worker)
+        finally:
+            if not is_member:
+                self._waiting = asyncio.ensure_future(self._wait_for_place(worker))
+
+    async def _join(self, worker: Any) -> bool:
+        """Join the group in a free place, on a thread; return whether there was one."""
+        claim = await _on_scheduler(worker, join_group, self._plan, worker.address)
         if claim is None:
-            return
+            return False
         place, local_rank, count, secret = claim
         life = Life(
             *(place, local_rank, count, self._plan.run_id, WORKER, 0, self._settings, secret)
@@ -132,17 +156,38 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
             await asyncio.to_thread(_init_rpc, f"{self._prefix}{life.rank}")
         except BaseException:
             self._entered.close()
-            await _on_scheduler(worker, _leave, self._plan.run_id, life.rank)
+            await self._leave(worker, life.rank)
             raise
-        self._entered.callback(_leave_group)
+        self._entered.callback(_shut_down_rpc)
         self._rank = life.rank
+        return True
+
+    async def _wait_for_place(self, worker: Any) -> None:
+        """Take the first place that becomes free; an attempt that fails is repeated."""
+        pause_s = _LOOK_S
+        while not self._closing.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause_s)
+                return
+            pause_s = min(2 * pause_s, _MOST_LOOK_S)
+            try:
+                if await self._join(worker):
+                    return
+            except (FastdistError, OSError) as error:
+                _logger.warning("%s has not joined its group: %s", worker.address, error)
 
     async def teardown(self, worker: Any) -> None:
         """Leave the group: Dask calls this when the worker closes, or the plugin is removed."""
+        self._closing.set()
+        if self._waiting is not None:
+            await self._waiting
         await asyncio.to_thread(self._entered.close)
-        if hasattr(self, "_rank"):
+        if self._rank is not None:
             with suppress(OSError):  # the scheduler may have gone first
-                await _on_scheduler(worker, _leave, self._plan.run_id, self._rank)
+                await self._leave(worker, self._rank)
+
+    async def _leave(self, worker: Any, rank: int) -> None:
+        await _on_scheduler(worker, leave_group, self._plan.run_id, rank, worker.address)
 
 
 def _init_rpc(name: str) -> None:
@@ -151,7 +196,7 @@ def _init_rpc(name: str) -> None:
     rpc.init_rpc(name)
 
 
-def _leave_group() -> None:
+def _shut_down_rpc() -> None:
     from fastdist.distributed import rpc
 
     with suppress(FastdistError):  # others are lost, or were closed first
@@ -176,10 +221,10 @@ class _RemoteHub:
 
     def __init__(self, client: Any, group: str) -> None:
         self._client, self._group = client, group
-        self.host, self.port, self.secret = client.run_on_scheduler(_open, group, client.id)
+        self.host, self.port, self.secret = client.run_on_scheduler(open_group, group, client.id)
 
     def _call(self, method: str, *args: Any) -> Any:
-        return self._client.run_on_scheduler(_call_hub, self._group, method, args)
+        return self._client.run_on_scheduler(call_hub, self._group, method, args)
 
     def tell_ended(self, rank: int, world_size: int) -> None:
         self._call("tell_ended", rank, world_size)
@@ -199,7 +244,7 @@ class _RemoteHub:
 
     def close(self) -> None:
         with suppress(OSError, RuntimeError):  # the cluster may have gone first
-            self._client.run_on_scheduler(_close, self._group)
+            self._client.run_on_scheduler(close_group, self._group)
 
 
 class _DaskEngine:
@@ -223,7 +268,7 @@ class _DaskEngine:
     def start(self, ranks: Sequence[int]) -> dict[int, Whereabouts]:
         until = time.monotonic() + self._timeout_s
         while True:
-            found = self._on_scheduler(_claim, list(ranks), self._names)
+            found = self._on_scheduler(claim_workers, list(ranks), self._names)
             if isinstance(found, dict):
                 self._addresses.update(found)
                 places = self._client.run(
@@ -234,7 +279,7 @@ class _DaskEngine:
                     return self._places
                 found = f"Dask workers {sorted(found.values())} did not answer"
             if time.monotonic() > until:
-                raise EngineError(f"{found} within {self._timeout_s:g} s")
+                raise EngineError(f"within {self._timeout_s:g} s {found}")
             self._pause()
 
     def _pause(self) -> None:
@@ -267,7 +312,7 @@ class _DaskEngine:
             )
         done = [rank for rank, future in self._futures.items() if future.done()]
         if not done:
-            self._gone.update(set(self._on_scheduler(_lost_ranks)) & self._futures.keys())
+            self._gone.update(set(self._on_scheduler(lost_ranks)) & self._futures.keys())
         return done or sorted(self._gone & self._futures.keys())
 
     def outcome(self, rank: int) -> Outcome:
@@ -289,7 +334,7 @@ class _DaskEngine:
         running = [rank for rank in ranks if rank in self._futures]
         for rank in running:
             self._futures.pop(rank).cancel()
-        self._on_scheduler(_end, list(ranks), running)
+        self._on_scheduler(end_workers, list(ranks), running)
 
 
 def _live_in(
@@ -299,225 +344,3 @@ def _live_in(
     if os.getpid() != pid:
         return Outcome(failure=f"its process {pid} has ended", is_lost=True)
     return live(life, function, arguments)
-
-
-# ---- on the scheduler: functions that the driver and the plugin call there ----------------------
-
-
-@dataclass
-class _Member:
-    """Which process has a rank: an address, of which another process may be a later user."""
-
-    address: str
-    server_id: str
-    name: Any
-    starts: int = 0
-
-
-class _Group:
-    def __init__(self, hub: Hub, client: str | None) -> None:
-        self.hub, self.client = hub, client
-        self.members: dict[int, _Member] = {}
-
-    def lost(self, scheduler: Any) -> list[int]:
-        """Return the ranks whose processes have left the cluster."""
-        return [rank for rank, one in self.members.items() if not _is_there(scheduler, one)]
-
-
-def _is_there(scheduler: Any, member: _Member) -> bool:
-    state = scheduler.workers.get(member.address)
-    return state is not None and state.server_id == member.server_id
-
-
-class _Groups(SchedulerPlugin):  # type: ignore[misc]
-    """The groups of a cluster; they end with the client that made them."""
-
-    def __init__(self, scheduler: Any) -> None:
-        self._scheduler = scheduler
-        self.by_name: dict[str, _Group] = {}
-
-    def remove_client(self, scheduler: Any, client: str) -> None:
-        for name in [name for name, group in self.by_name.items() if group.client == client]:
-            group = self.by_name.pop(name)
-            ranks = [rank for rank in group.members if _is_there(scheduler, group.members[rank])]
-            busy = [rank for rank in ranks if _is_busy(scheduler, group.members[rank], name)]
-            group.hub.close()
-            scheduler.loop.add_callback(_replace, scheduler, group, ranks, busy)
-
-    async def close(self) -> None:
-        while self.by_name:
-            self.by_name.popitem()[1].hub.close()
-
-
-def _is_busy(scheduler: Any, member: _Member, group: str) -> bool:
-    prefix = f"fastdist-{group}-"
-    return any(
-        str(task.key).startswith(prefix) for task in scheduler.workers[member.address].processing
-    )
-
-
-def _groups(scheduler: Any) -> _Groups:
-    found: _Groups | None = scheduler.plugins.get(_PLUGIN_NAME)
-    if found is None:
-        found = _Groups(scheduler)
-        scheduler.add_plugin(found, name=_PLUGIN_NAME)
-    return found
-
-
-def _hub_host(scheduler: Any) -> str:
-    if scheduler.address.startswith("inproc://"):
-        raise EngineError(
-            "the workers of this Dask cluster are threads of one process, and a group needs a "
-            "process for each: make it with LocalCluster(processes=True)"
-        )
-    host: str = distributed.comm.get_address_host(scheduler.address)
-    return host
-
-
-def _open(group: str, client: str, dask_scheduler: Any) -> tuple[str, int, str | None]:
-    hub = Hub(_hub_host(dask_scheduler))
-    _groups(dask_scheduler).by_name[group] = _Group(hub, client)
-    return hub.host, hub.port, hub.secret
-
-
-def _call_hub(group: str, method: str, args: tuple[Any, ...], dask_scheduler: Any) -> Any:
-    return getattr(_groups(dask_scheduler).by_name[group].hub, method)(*args)
-
-
-def _close(group: str, dask_scheduler: Any) -> None:
-    found = _groups(dask_scheduler).by_name.pop(group, None)
-    if found is not None:
-        found.hub.close()
-
-
-def _claim(
-    group: str, ranks: Iterable[int], names: Sequence[Any] | None, dask_scheduler: Any
-) -> dict[int, str] | str:
-    """Return the addresses of free workers for these ranks, or what is missing, in words."""
-    groups = _groups(dask_scheduler)
-    members = groups.by_name[group].members
-    ranks = list(ranks)
-    taken = {
-        member.address: name
-        for name, one in groups.by_name.items()
-        for rank, member in one.members.items()
-        if _is_there(dask_scheduler, member) and not (name == group and rank in ranks)
-    }
-    allowed = [
-        state
-        for state in dask_scheduler.workers.values()
-        if state.status == distributed.Status.running and (names is None or _is_named(state, names))
-    ]
-    free = {state.name: state for state in allowed if state.address not in taken}
-    if len(free) < len(ranks):
-        whose = "" if names is None else f" named {names}"
-        others = sum(name != group for name in taken.values())
-        return (
-            f"Dask did not have {len(ranks)} free workers for ranks {ranks}: the cluster has "
-            f"{len(allowed)}{whose}, of which {others} belong to other groups and "
-            f"{len(taken) - others} to other ranks of this one; a nanny that starts lost ones "
-            "again, more workers, or fewer ranks would help"
-        )
-    found = {}
-    for rank in sorted(ranks, key=lambda one: one not in members):
-        before = members.get(rank)
-        same = before.name if before is not None and before.name in free else None
-        state = free.pop(next(iter(free)) if same is None else same)
-        members[rank] = _Member(state.address, state.server_id, state.name)
-        found[rank] = state.address
-    return found
-
-
-def _is_named(state: Any, names: Sequence[Any]) -> bool:
-    """Say whether the user has named a worker.
-
-    Note  an unnamed worker has another address when its nanny has started it again
-    """
-    if state.name in names or state.address in names or str(state.name) in map(str, names):
-        return True
-    hosts = {distributed.comm.get_address_host(name) for name in names if "://" in str(name)}
-    return state.host in hosts and state.name == state.address
-
-
-def _lost_ranks(group: str, dask_scheduler: Any) -> list[int]:
-    found = _groups(dask_scheduler).by_name.get(group)
-    if found is None:
-        raise EngineError("this group was closed: its client has left the Dask cluster")
-    return found.lost(dask_scheduler)
-
-
-async def _end(
-    group: str, ranks: Collection[int], running: Collection[int], dask_scheduler: Any
-) -> None:
-    found = _groups(dask_scheduler).by_name.get(group)
-    if found is not None:
-        there = [
-            rank
-            for rank in ranks
-            if rank in found.members and _is_there(dask_scheduler, found.members[rank])
-        ]
-        await _replace(dask_scheduler, found, there, running)
-
-
-async def _replace(
-    scheduler: Any, group: _Group, ranks: Collection[int], running: Collection[int]
-) -> None:
-    """Let nannies replace the processes of these ranks.
-
-    A process without a nanny is left alone, unless a function still runs there: that cannot be
-    ended otherwise.
-    """
-    states = {rank: scheduler.workers[group.members[rank].address] for rank in ranks}
-    ended = [state.address for rank, state in states.items() if state.nanny or rank in running]
-    if ended:
-        await scheduler.restart_workers(
-            workers=ended,
-            wait_for_workers=False,
-            on_error="return",
-            stimulus_id=f"fastdist-{time.time()}",
-        )
-
-
-def _join(
-    plan: Run, address: str, dask_scheduler: Any
-) -> tuple[Place, int, int, str | None] | None:
-    """Give a worker a rank that is free, or that of one that was lost; None if there is none."""
-    groups = _groups(dask_scheduler)
-    group = groups.by_name.get(plan.run_id)
-    if group is None:
-        group = groups.by_name[plan.run_id] = _Group(Hub(_hub_host(dask_scheduler)), None)
-        group.hub.begin_run(plan.world_size)
-    lost = group.lost(dask_scheduler)
-    free = [rank for rank in range(plan.world_size) if rank not in group.members or rank in lost]
-    if not free:
-        return None
-    rank, state = free[0], dask_scheduler.workers[address]
-    before = group.members.get(rank)
-    starts = 0 if before is None else before.starts + 1
-    group.members[rank] = _Member(address, state.server_id, state.name, starts)
-    hosts = [distributed.comm.get_address_host(one.address) for one in group.members.values()]
-    mine = distributed.comm.get_address_host(address)
-    local_rank = sum(
-        distributed.comm.get_address_host(one.address) == mine
-        for other, one in group.members.items()
-        if other < rank
-    )
-    here = sum(state.host == mine for state in dask_scheduler.workers.values())
-    place = Place(
-        first_rank=rank - local_rank,
-        world_size=plan.world_size,
-        node_rank=list(dict.fromkeys(hosts)).index(mine),
-        local_world_size=min(max(here, local_rank + 1), plan.world_size),
-        master_address=group.hub.host,
-        master_port=group.hub.port,
-        local_address=None,
-    )
-    return place, local_rank, starts, group.hub.secret
-
-
-def _leave(group: str, rank: int, dask_scheduler: Any) -> None:
-    found = _groups(dask_scheduler).by_name.get(group)
-    if found is not None:
-        found.members.pop(rank, None)
-        if not found.members:
-            _close(group, dask_scheduler)

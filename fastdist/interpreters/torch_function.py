@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ..core.device import Device
 from ..core.dtypes import DType
-from ..core.errors import out_of_memory
+from ..core.errors import raise_out_of_memory
 from ..core.folded_frames import fold
 from ..core.torch_function import (
     NEVER_ASKED,
@@ -130,7 +130,7 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
                     return found
             return op.general(operands, numbers, out)
         except MemoryError as error:
-            raise out_of_memory(error) from error
+            raise_out_of_memory(error)
         except Exception as error:
             fold(error)
             raise

@@ -79,6 +79,16 @@ class Card:
         """Whether the nodes of a round may be others than those of the one before."""
         return self.least < self.nodes or (self.max_restarts > 0 and self.restart == "group")
 
+    @property
+    def after_loss(self) -> str:
+        """The end of messages about a lost node, where the job starts single workers again."""
+        if self.max_restarts == 0 or self.restart == "group":
+            return ""
+        return (
+            f"; with --restart={self.restart} no machine takes its place and the job ends: "
+            "--restart=group would wait for another launcher"
+        )
+
 
 def card_key(card: Card) -> str:
     """Return where a card lies in the store of its job."""

@@ -379,7 +379,7 @@ class Meeting:
             return f"{self._own_name} could not join the job: {error}"
         if isinstance(error, DeclaredLostError):
             return f"{self._own_name} was lost: {error}"
-        return f"{self.name(0)} was lost: {error}"
+        return f"{self.name(0)} was lost: {error}{self.card.after_loss}"
 
     @property
     def _own_name(self) -> str:

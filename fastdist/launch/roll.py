@@ -372,6 +372,7 @@ class Roll:
             self._lost[card.node] = time.monotonic() + self._meeting.rejoin_s
         else:
             self._left.add(card.node)
+            sentence += self._me.after_loss
         loss = {"sentence": sentence, "plan": plan}
         store.set(f"{NODES}{card.token}/lost", json.dumps(loss))
         if plan:

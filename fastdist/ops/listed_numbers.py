@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.dtypes import DType, promote, uint64
-from ..core.errors import DTypeError, out_of_memory
+from ..core.errors import DTypeError, raise_out_of_memory
 from ..core.sequences import as_lists, items_of, reads_by_index, require_depth, require_memory
 from ..core.short_repr import short_repr
 from ..tensor.promotion import dtype_of_number
@@ -48,7 +48,7 @@ def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any],
     try:
         array = np.array(data)
     except MemoryError as error:
-        raise out_of_memory(error) from error
+        raise_out_of_memory(error)
     except ValueError as error:
         raise ValueError(
             f"expected sequences of equal length at every depth, got {_short(data)}"

@@ -2,6 +2,7 @@
 
 # A process that maps another one's memory relies on its size: a read beyond the end of a file kills
 # it. So the size is sealed before anybody else sees it, and checked before it is mapped.
+#
 # The order in which processes see each other's writes is handled elsewhere: rings and arenas, which
 # both sides write at once, use system/fence.py; shared blocks are handed over by system calls.
 
@@ -81,13 +82,13 @@ def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
     return mapping
 
 
-# What is mapped; an entry is put in and taken out at once.
+# The mappings by number. Each change of the dict is one step.
 _mapped: dict[int, tuple[str, weakref.ref[mmap.mmap]]] = {}
 _numbers = itertools.count()
 
 
 def mapped() -> list[str]:
-    """Return what each mapping is that has not been closed, oldest first; for tests of leaks."""
+    """Return the names of all mappings that are not closed, oldest first; for tests of leaks."""
     known = [(what, find()) for what, find in list(_mapped.values())]
     return [what for what, mapping in known if mapping is not None and not mapping.closed]
 

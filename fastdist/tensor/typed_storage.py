@@ -13,7 +13,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
-from ..core.errors import out_of_memory
+from ..core.errors import raise_out_of_memory
 from ..core.sequences import as_lists
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
@@ -29,7 +29,7 @@ def _listed(given: Any) -> list[Any]:
     try:
         return list(as_lists(given))
     except MemoryError as error:
-        raise out_of_memory(error) from error
+        raise_out_of_memory(error)
 
 
 class UntypedStorage:

@@ -5,6 +5,7 @@
 # each kept block its address, its size (0: none) and when it was released. The latest block is used
 # first, as it may still be in a cache; the oldest is freed when room is needed. NumPy holds the
 # interpreter's lock whenever it allocates or frees.
+#
 # The pages of a large kept block are offered to the system (MADV_FREE): it takes them when memory
 # runs short, and they are zero then. That costs 9 us for 40 MB in huge pages, and 100 us more for
 # the first write afterwards, of 1080; allocating them again takes 2950 (AMD EPYC, Zen 4, Linux

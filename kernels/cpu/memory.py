@@ -6,6 +6,7 @@
 # devices/cpu.py) come from the system each time, which makes them zero first: 3 ms for 40 MB, in
 # huge pages, of which writing is 1. With kept blocks, x + y over 1e7 float32 takes 4.5 ms in place
 # of 7.8, gelu with its gradient 14 in place of 22, layer norm with its own 15 in place of 21.
+#
 # NumPy accepts other allocators (NEP 49): a handler, a table of four C functions, is a context
 # variable, and an array keeps the handler that made it, to be freed with. So these arrays are
 # ordinary NumPy arrays to everybody: they own their data, have no base, and any way of sharing them
@@ -13,6 +14,7 @@
 # for small arrays. The handler "lines" is two functions of the C library and two of Python's;
 # "blocks" is compiled (kept_blocks.py), and serves where its code is stored, or once a kernel has
 # loaded the compiler.
+#
 # A block that serves again has its old content: `empty` is not zero. That already held for memory
 # that glibc keeps; code that makes an array writes all of it before others see it.
 
@@ -30,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy._core import multiarray
 
-from fastdist.core.errors import ShapeError, out_of_memory
+from fastdist.core.errors import ShapeError, raise_out_of_memory
 from fastdist.core.short_repr import short_repr
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def _block(shape: Sequence[int], dtype: Any) -> Array:
     try:
         return (_State.make or _maker_of_blocks())(shape, dtype)
     except MemoryError as error:
-        raise out_of_memory(error) from error
+        raise_out_of_memory(error)
     except ValueError as error:
         raise ShapeError(
             f"Storage size calculation overflowed with sizes={short_repr(list(shape))} of {dtype}"

@@ -157,5 +157,5 @@ def test_nodes_are_noted_in_the_mode_though_their_saved_tensors_are_packed_as_we
         with detect_anomaly(), pytest.raises(RuntimeError, match="returned nan values"):
             y.backward()
     (text,) = [str(one.message) for one in told]
-    # As a traceback is shown: a line for each place, and what stands there.
+    # As a traceback is shown: a line for each place, and its source.
     assert "Traceback of forward call" in text and "\n    y = (x / x).sum()\n" in text

@@ -1,4 +1,4 @@
-"""What grad and backward take beside tensors: a dict of inputs, and edges of the graph.
+"""Arguments of grad and backward other than tensors: a dict of inputs, and edges of the graph.
 
 The numbers are PyTorch 2.13's for the same lines.
 """

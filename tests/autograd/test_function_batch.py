@@ -71,7 +71,7 @@ class Weighted(Function):
 
 
 class Sines(Function):
-    """sin, with a rule of its own for a batch."""
+    """sin, with a separate rule for a batch."""
 
     asked: ClassVar[list[Any]] = []
 

@@ -24,7 +24,7 @@ print(json.dumps([(case.name, case.peer(1) / case.parts, case.ours(1)) for case 
 
 
 def test_each_case_tells_its_launches_and_is_held_against_its_bound() -> None:
-    # A process of its own, for the stand-in takes CuPy's place for good.
+    # A separate process, because the stand-in replaces CuPy permanently.
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -1,18 +1,21 @@
-"""What first calls wait for is measured in fresh processes and printed beside the aims."""
+"""The waits of first calls are measured in new processes and printed next to the aims."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from bench import first_calls
+from tests.launch.forked_programs import ForkedPopen
 
 
 def test_each_call_stands_beside_its_aims(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(subprocess, "Popen", ForkedPopen)  # a fork is fresh: it has no Numba
     monkeypatch.setattr(first_calls, "CALLS", {"x + y": "x + y", "x > y": "x > y"})
     monkeypatch.setattr(first_calls, "_MOST_ROUNDS", 1)
     monkeypatch.setattr(first_calls, "WARM", (sys.executable, "-c", "pass"))
@@ -22,7 +25,7 @@ def test_each_call_stands_beside_its_aims(
     [later] = [line for line in lines if line[:3] == ["x", ">", "y"]]
     aims = [[float(line[at].rstrip("!")) for at in (5, 8)] for line in (first, later)]
     assert aims == [[2.5, 0.5], [0.7, 0.5]]
-    # Of the CPU's time: where the machine stands still, a wait of either kind may be the longer.
+    # By CPU time: when the machine is busy, a wait of either kind may be the longer.
     assert float(first[4].strip("()")) > float(later[4].strip("()")) > 0
     # NumPy's, while a thread compiles.
     assert all(len(line) == 11 and float(line[9]) > 0 for line in (first, later))

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def fixed(seconds: float, log: list[float] | None = None) -> Stopwatch:
-    """Return a stopwatch that says that each turn took as long, and notes that it was asked."""
+    """Return a stopwatch with a fixed time for each turn, which records its calls."""
 
     def watch(number: int) -> float:
         if log is not None:
@@ -48,7 +48,7 @@ def test_a_ratio_is_of_samples_taken_side_by_side() -> None:
     assert drifting.ratio == Spread(0.5, 0.5, 0.5)
 
 
-# In a process of its own: mallinfo walks through the free memory of all threads of a process, which
+# In a separate process: mallinfo walks through the free memory of all threads of a process, which
 # other tests have left there.
 _FREED = """
 import ctypes

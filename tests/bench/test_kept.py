@@ -1,4 +1,4 @@
-"""What was measured on a GPU is in a file, though the command ends in failure."""
+"""Figures measured on a GPU are in a file, even if the command fails."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def test_groups_begin_while_there_is_time_and_the_others_are_named(
     groups = {"a": group(QUICK, 100.0), "b": group(SLOW, 500.0), "c": group(QUICK, 1.0)}
     with pytest.raises(Failed, match="8 minutes were too short for: c") as failed:
         gpu.measured(groups, 5, 480.0)
-    # What was begun has two rounds, which its spread needs.
+    # A case that has begun gets two rounds, which its spread needs.
     assert [(row.name, row.rounds) for row in failed.value.rows] == [("quick", 5), ("slow", 2)]

@@ -1,10 +1,12 @@
-"""The claim that the benchmark of many workers tells what a group takes, or that it failed."""
+"""The claim that the benchmark of many workers reports the costs of a group, or its failure."""
 
 from __future__ import annotations
 
 import pytest
 
 from bench.distributed import many_workers
+
+pytestmark = pytest.mark.usefixtures("forks")
 
 
 def test_each_figure_is_told_of_each_worker() -> None:

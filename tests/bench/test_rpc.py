@@ -1,4 +1,4 @@
-"""The claim that the benchmarks of calls make each kind of call, and know what it is to take."""
+"""The claim that the benchmarks of calls make each kind of call, and know its bound."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from types import ModuleType
 
 import pytest
 
-from bench.distributed import distributed_backward, rpc
+from bench.distributed import distributed_backward, metrics, rpc
 from bench.distributed.rpc import Couple
 
+pytestmark = pytest.mark.usefixtures("forks")
 
-@pytest.mark.parametrize("bench", [rpc, distributed_backward])
+
+@pytest.mark.parametrize("bench", [rpc, distributed_backward, metrics])
 def test_each_case_can_be_timed(bench: ModuleType) -> None:
     works = [what for what, _, _ in bench.CASES.values()]
     couple = Couple("fastdist", bench.__name__)

@@ -1,4 +1,4 @@
-"""What the start of programs costs is printed beside its bounds; what is above them fails."""
+"""The costs of programs' starts are printed next to their bounds; exceeding one fails."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ class Mutator:
 
 @contextmanager
 def bounded_memory(more_bytes: int = 256 << 20) -> Iterator[None]:
-    """Let this process take no more than more_bytes of address space than it has.
+    """Let this process use at most more_bytes of address space beyond its present size.
 
-    What would allocate by a number that it has not checked ends in a MemoryError meanwhile.
+    Code that allocates by an unchecked number then ends in a MemoryError.
     """
     with open("/proc/self/statm", encoding="ascii") as statm:
         now = int(statm.read().split()[0]) * resource.getpagesize()

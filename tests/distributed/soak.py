@@ -1,4 +1,4 @@
-"""What the soak's workers do: all that users do, and what they had better not, at random."""
+"""The work of the soak's workers: all that users do, and some that they should not, at random."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def double_at(x: Any, way: list[str]) -> Any:
 
 
 class Callers:
-    """Threads that call at random until told to stop, and what came of it."""
+    """Threads that call at random until they are stopped, and the results."""
 
     def __init__(self, seed: int, num_threads: int, seconds: float) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -361,7 +361,7 @@ def end() -> tuple[dict[str, int], list[str]]:
 
 
 def left_over() -> dict[str, int]:
-    """Return what must be nothing when nobody calls."""
+    """Return the counts that must be 0 when nobody calls."""
     gc.collect()
     info = rpc._get_debug_info()
     kinds = (

@@ -113,7 +113,7 @@ def test_wrong_meshes_and_names_are_refused() -> None:
 
 
 def made_groups(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], Any, str, bool]]:
-    """Let new_group note what it is asked, as in a process of a larger job."""
+    """Let new_group record its arguments, as in a process of a larger job."""
     asked: list[tuple[list[int], Any, str, bool]] = []
 
     def new_group(ranks: list[int], *, backend: Any, group_desc: str, sort_ranks: bool) -> Any:

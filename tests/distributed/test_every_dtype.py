@@ -142,7 +142,7 @@ def test_gradients_come_back_to_a_leaf_of_every_form(name: str) -> None:
     for make in FORMS.values():
         x = make(name).clone().requires_grad_()
         with dist_autograd.context() as context_id:
-            # What a sum hands back is expanded: one element with steps of 0.
+            # The gradient of a sum is expanded: one element with steps of 0.
             loss = rpc.rpc_sync("w1", squared, (x,)).sum().abs()
             dist_autograd.backward(context_id, [loss])
             came = dist_autograd.get_gradients(context_id)[x]

@@ -167,7 +167,7 @@ def test_what_lives_here_is_stepped_once_while_other_owners_step_theirs() -> Non
     w, v = parameter(1), parameter(2)
     optimizer = DistributedOptimizer(optim.SGD, [rpc.RRef(w), *parameters_of_two_workers()])
     agent: Any = get_current_agent()
-    for side_effect in (None, RpcError("it cannot be asked")):
+    for side_effect in (None, RpcError("it cannot be reached")):
         before = w.detach().numpy().copy()
         with da.context() as context_id:
             da.backward(context_id, [(w * v).sum()])
@@ -176,7 +176,7 @@ def test_what_lives_here_is_stepped_once_while_other_owners_step_theirs() -> Non
             else:
                 with (
                     mock.patch.object(agent.client, "begin", side_effect=side_effect),
-                    pytest.raises(RpcError, match="it cannot be asked"),
+                    pytest.raises(RpcError, match="it cannot be reached"),
                 ):
                     optimizer.step(context_id)
         np.testing.assert_allclose(w.detach().numpy(), before - 1e-3 * v.detach().numpy())

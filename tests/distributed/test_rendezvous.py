@@ -244,7 +244,7 @@ def test_torch_users_catch_value_error() -> None:
 
 @pytest.fixture
 def no_launcher(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Take away what the process that runs the tests was told."""
+    """Remove the launcher's variables of the process that runs the tests."""
     for name in os.environ:
         if name.startswith("FASTDIST_") and name != "FASTDIST_CACHE_DIR":
             monkeypatch.delenv(name)
@@ -332,7 +332,7 @@ def test_no_rank_binds_the_port_of_a_store_that_the_launcher_hosts(
 def test_rank_0_hosts_a_store_at_another_port_than_the_launchers(
     no_launcher: pytest.MonkeyPatch, pool: ThreadPoolExecutor
 ) -> None:
-    """Some of the workers may have a process group of their own, beside RPC of all."""
+    """Some of the workers may have a separate process group, in addition to RPC of all."""
     launchers, port = host_store(timeout=10)
     no_launcher.setenv("MASTER_ADDR", "127.0.0.1")
     no_launcher.setenv("MASTER_PORT", str(port))

@@ -1,4 +1,4 @@
-"""What a program that was started again has called before its main work."""
+"""The functions that a restarted program calls before its main work."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_init_rpc_runs_them_in_a_worker_that_was_started_again_with_rpc_at_hand(
     assert dist.restart_count() == int(count)
     answers = []
     dist.on_restart(lambda worker: answers.append(rpc.rpc_sync(worker, pow, args=(2, 3))))
-    for _ in range(2):  # what it does after its first group is no coming back
+    for _ in range(2):  # groups after the first one do not count as coming back
         rpc.init_rpc("me", rank=0, world_size=1, rpc_backend_options=options)
         rpc.shutdown()
     assert answers == [8] * times

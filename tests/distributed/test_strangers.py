@@ -1,4 +1,4 @@
-"""What strangers do to the ports of a running job, its workers' and its store's: nothing."""
+"""Strangers at the ports of a running job, its workers' and its store's, do nothing."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def test_states_have_the_numbers_of_all_parameters() -> None:
         optimizer.consolidate_state_dict(to=1)
         optimizer.consolidate_state_dict()
         if rank:
-            # What it had is not the newest any more.
+            # Its copy is not the newest any more.
             with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
                 optimizer.state_dict()
             return None

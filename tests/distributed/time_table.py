@@ -41,14 +41,11 @@ TIMES: dict[str, dict[str, str]] = {
     "distributed.links.joining": {"NOTICE_S": "it is said for whom a group waits"},
     "distributed.links.machine": {"_LOOK_S": "a sleeper looks, whatever happens"},
     "distributed.links.records": {"_SPIN_S": "a reader sleeps"},
-    "distributed.monitor.answers": {
-        "_SEND_S": "a reader has taken an answer",
-        "_PAUSE_S": "an answer that failed is repeated",
-    },
+    "distributed.monitor.answers": {"_SEND_S": "a reader has taken an answer"},
     "distributed.monitor.http_server": {
-        "REQUEST_S": "a stranger has sent its request and read the answer",
-        "_PAUSE_S": "connections are accepted again after an error",
+        "REQUEST_S": "a stranger has sent its request and read the answer"
     },
+    "distributed.monitor.listener": {"_PAUSE_S": "connections are accepted again after an error"},
     "distributed.pipe.pipe": {"_LOOK_S": "a caller opens another lane"},
     "distributed.pipe.ring.lane": {"_LOOK_UP_MS": "a sleeper looks up and rings"},
     "distributed.pipe.ring.spin_policy": {"LOOK_NS": "a waiter sleeps"},

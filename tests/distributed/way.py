@@ -1,4 +1,4 @@
-"""What lies between two machines: a port whose traffic goes on to another, until it is cut."""
+"""The link between two machines: a port whose traffic goes on to another, until it is cut."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Way:
         self._is_over = threading.Event()
         self.was_tried = threading.Event()  # while it was cut
         self._waiting: list[socket.socket] = []
-        # Who came before anybody listened at the other end: a machine that is not up yet.
+        # Connections before anybody listened at the other end: a machine that is not up yet.
         self._early: list[socket.socket] = []
         self._has_reached = False
         self._selector = DefaultSelector()
@@ -71,7 +71,7 @@ class Way:
             far = socket.create_connection(("127.0.0.1", self._port))
         except OSError:
             if self._has_reached:
-                near.close()  # who was to be reached has ended
+                near.close()  # the process to be reached has ended
             else:
                 self._early.append(near)
             return
@@ -86,7 +86,7 @@ class Way:
                 other.sendall(chunk)
                 return
         except OSError:
-            pass  # one of them has ended: so does the other
+            pass  # one of them has ended, and so the other ends too
         self._end(one)
         self._end(other)
 

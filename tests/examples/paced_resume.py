@@ -1,4 +1,4 @@
-"""The job of fastdist.examples.resume at the pace of who reads what it prints."""
+"""The job of fastdist.examples.resume at the pace of the reader of its output."""
 
 from __future__ import annotations
 

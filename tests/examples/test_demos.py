@@ -30,7 +30,7 @@ SHORT: dict[str, tuple[int, str, float]] = {
 
 
 class Told(NamedTuple):
-    """What a demo said of itself, and its picture."""
+    """A demo's output, and its picture."""
 
     early: float
     late: float

@@ -65,7 +65,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Piped]]:
 
 
 def _errors_of(launcher: Piped) -> tuple[str, float]:
-    """Wait for the end; return what stderr was told, and the seconds, but for what stood still."""
+    """Wait for the end; return stderr, and the seconds without those in which this process stood
+    still.
+    """
     with Standstill() as stood:
         began = time.monotonic()
         errors = launcher.communicate(timeout=60)[1]

@@ -1,4 +1,4 @@
-"""What the digits job tells at its end, from figures made up here."""
+"""The summary of the digits job, from invented figures."""
 
 from __future__ import annotations
 

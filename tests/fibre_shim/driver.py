@@ -7,6 +7,7 @@ import functools
 import hashlib
 import math
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -153,7 +154,21 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
 
 @functools.cache
 def _compiler() -> str:
-    return subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    """Return the version of g++. Each worker that uses fibres needs it: the answer is kept, by what
+    file g++ is.
+    """
+    path = shutil.which("g++")
+    if path is None:
+        raise RuntimeError("g++ is missing: it compiles the kernels of the CuPy made of fibres")
+    program = os.stat(path)
+    kept = _CACHE / f"compiler-{program.st_ino}-{program.st_size}-{program.st_mtime_ns}"
+    if not kept.exists():
+        _CACHE.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+            made = Path(folder) / kept.name
+            made.write_bytes(subprocess.check_output([path, "--version"]))
+            made.rename(kept)
+    return kept.read_text()
 
 
 @functools.cache

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from tests.fibre_shim import driver
 from tests.fibre_shim.driver import SEEDS, KernelError, run_text
 
 REVERSE = """
@@ -107,6 +110,20 @@ def test_shuffles_hand_over_what_cuda_documents(seed: int) -> None:
     )
     expected = np.stack([down, up, lane ^ 5, lane // 16 * 16 + 2, halves[lane ^ 16]])
     assert (x == np.stack([expected, expected + 1])).all()
+
+
+def test_a_compiler_is_asked_for_its_version_again_if_its_file_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, told = tmp_path / "g++", []
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(driver, "_CACHE", tmp_path / "cache")
+    for version in ("one", "the second"):
+        program.write_text(f"#!/bin/sh\necho {version}\necho asked >> {tmp_path}/asked\n")
+        program.chmod(0o700)
+        told += [driver._compiler.__wrapped__() for _ in range(2)]
+    assert told == ["one\n"] * 2 + ["the second\n"] * 2
+    assert (tmp_path / "asked").read_text() == "asked\n" * 2
 
 
 def test_a_text_that_does_not_compile_shows_the_compilers_words() -> None:

@@ -1,6 +1,6 @@
-"""`import fastdist` loads what every program needs, and puts off what few do.
+"""`import fastdist` loads the modules that every program needs, and postpones the others.
 
-Counted, not timed: a time would tell of the machine. `python -m bench ops` has the time.
+Counted, not timed: a time would depend on the machine. `python -m bench ops` has the time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-# What the import takes of Python's library besides what NumPy takes.
+# The modules of Python's library that the import loads in addition to NumPy's.
 _EXPECTED = {"bisect", "copy", "gc", "heapq", "mmap", "threading", "traceback"}
 _ROOMS = {
     *("as_torch", "core", "devices", "dispatch", "engine", "graph", "kernels"),
@@ -20,8 +20,8 @@ _ROOMS = {
 }
 
 
-# What has been loaded when a program begins, as by a checkout that was installed to be edited, must
-# not hide what the import takes.
+# Modules that are loaded when a program begins, as by an editable install, must not hide those of
+# the import.
 _PATHS = [str(Path(np.__file__).parents[1]), str(Path(__file__).parents[2])]
 _BARE = f"import sys; sys.path += {_PATHS}; "
 

@@ -191,8 +191,8 @@ TOP |= {"integrations"}
 # The names by which PyTorch's users start jobs.
 TOP |= {"distributed.run", "distributed.launch"}
 
-# A room and a module above it: the room offers a name of the module, which it loads when the name
-# is asked for and imports for type checkers.
+# A room and a module above it: the room offers a name of the module, which it loads on first access
+# and imports for type checkers.
 OFFERED_FROM_ABOVE = {("distributed.autograd", "distributed.explain.explanation")}
 
 # third party: where it may be imported (a room or a module); numpy may be imported anywhere.
@@ -204,14 +204,14 @@ THIRD_PARTIES = {
     "einops": {"utils.einops"},
     "safetensors": {"utils.safetensors"},
     "tensorboard": {"utils.tensorboard"},
-    # What tensorboard brings along, and where a user draws a figure.
+    # Packages that tensorboard brings along, and that a user draws a figure with.
     "google": {"utils.tensorboard"},
     "PIL": {"utils.tensorboard"},
     "matplotlib": {"utils.tensorboard"},
     "prometheus_client": {"distributed.monitor.exposition"},
     "rich": {"launch.top", "launch.top_table"},
     "ray": {"integrations.ray"},
-    "distributed": {"integrations.dask"},
+    "distributed": {"integrations.dask", "integrations.dask_groups"},
     "mpi4py": {"distributed.process_group.mpi_library"},
     "zmq": {"distributed.sockets", "distributed.pipe.transports", "distributed.store"},
 }
@@ -361,9 +361,9 @@ def package_of_ops(module: str | None) -> str | None:
 
 
 # The floors of distributed/rpc, the lowest first: folders, and the agent that joins them. Its other
-# files stand wherever what they import, and who imports them, lets them.
+# files are wherever their imports, and the files that import them, allow.
 RPC_FLOORS = ("message", "workers", "calls", "references", "agent")
-# Packages of rpc that hold what belongs together at several floors: each file counts by itself.
+# Packages of rpc with files that belong together at several floors: each file counts separately.
 RPC_MIXED = ("gpu_transport", "torch_names")
 
 

@@ -40,7 +40,7 @@ def kernels_in(folder: str) -> dict[str, list[str]]:
 
 def test_every_cpu_kernel_has_a_cuda_twin() -> None:
     assert kernels_in("cpu").keys() - kernels_in("cuda").keys() == ON_THE_CPU, (
-        "a kernel comes with its twin: write that of what is new in the same change"
+        "a kernel comes with its twin: write the twin of a new kernel in the same change"
     )
 
 

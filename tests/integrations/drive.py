@@ -23,7 +23,7 @@ def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[
     if "RAY_ADDRESS" in os.environ:
         ray.init(logging_level="error")
     else:
-        ray.init(num_cpus=size, include_dashboard=False, logging_level="error")
+        ray.init("local", num_cpus=size, include_dashboard=False, logging_level="error")
     try:
         with WorkerGroup(size, max_restarts=restarts) as group:
             return group.run(train, words)
@@ -33,13 +33,24 @@ def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[
 
 def run_on_dask(size: int, restarts: int, train: Callable[..., Any], words: list[str]) -> list[Any]:
     """Run it in a cluster of processes of this machine."""
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     from fastdist.integrations.dask import run
 
-    options = {"n_workers": size, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
+    with dask_cluster(size) as cluster, Client(cluster) as client:
         return run(client, train, size, words, max_restarts=restarts)
+
+
+def dask_cluster(size: int) -> Any:
+    """Return a cluster of processes of this machine.
+
+    Dask gives a process up whose successor takes longer than 15 s; a busy machine takes longer.
+    """
+    import dask
+    from distributed import LocalCluster
+
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "100s"})
+    return LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=":0")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -23,6 +23,7 @@ import fastdist as torch
 import fastdist.distributed as dist
 from fastdist.core.errors import EngineError, WorkerFailedError
 from tests.integrations import lasting
+from tests.integrations.drive import dask_cluster
 from tests.integrations.ray_cluster import SETTINGS
 
 
@@ -48,11 +49,10 @@ class OnDask:
     """Groups of Dask's, in a cluster of four processes, or in the one that FOLDER/address names."""
 
     def __init__(self, stack: ExitStack, address: str | None = None) -> None:
-        from distributed import Client, LocalCluster
+        from distributed import Client
 
         if address is None:
-            options = {"n_workers": 4, "threads_per_worker": 1, "dashboard_address": None}
-            cluster = stack.enter_context(LocalCluster(**options))
+            cluster = stack.enter_context(dask_cluster(4))
             self.address = address = cluster.scheduler_address
         self.client = stack.enter_context(Client(address))
 

@@ -132,8 +132,9 @@ def _fastdist_run(job: Job, size: int, port: int, words: Sequence[str]) -> None:
 
 
 def _torchrun(job: Job, size: int, port: int, words: Sequence[str]) -> None:
-    flags = ("--nproc-per-node", str(size), "--master-port", str(port), "-m")
-    job.start(*_python("torch.distributed.run", *flags, *words))
+    flags = ("--nproc-per-node", str(size), "--master-port", str(port))
+    again = ("--max-restarts", str(RESTARTS))
+    job.start(*_python("torch.distributed.run", *flags, *again, "-m", *words))
 
 
 def _mpi(kind: str) -> Callable[[Job, int, int, Sequence[str]], None]:
@@ -180,6 +181,8 @@ STARTS: Final = {
 }
 # Those that start a worker again whose process was killed.
 RESTARTING: Final = ("fastdist run", "kubernetes", "ray", "dask")
+# Those that start all workers again.
+RESTARTING_ALL: Final = ("torchrun",)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.kept_port import KeptPort
 from tests.integrations import engines
-from tests.integrations.engines import RESTARTING, STARTS, started
+from tests.integrations.engines import RESTARTING, RESTARTING_ALL, STARTS, started
 from tests.integrations.slurm import Slurm
 from tests.integrations.test_engines import LASTING, all_have_seen, kill_each_once, started_on_slurm
 
@@ -36,8 +36,8 @@ def row(engine: str) -> str:
             with job_of as job:
                 job.wait_until(lambda: all(all_have_seen(folder, rank, 0, 2) for rank in (0, 1)))
                 figures = [time.monotonic() - began]
-                if engine in (*RESTARTING, "slurm"):
-                    figures += kill_each_once(job, 2)
+                if engine in (*RESTARTING, *RESTARTING_ALL, "slurm"):
+                    figures += kill_each_once(job, 2, all_restart=engine in RESTARTING_ALL)
                 (folder / "stop").touch()
                 stopped = time.monotonic()
                 job.end()

@@ -35,6 +35,8 @@ class RayCluster:
         """Start it, and wait until it takes drivers."""
         words = ["start", "--head", "--block", f"--port={self._port.number}", "--num-cpus=4"]
         words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false"]
+        # Else drivers that name no cluster find this one, also once it has ended.
+        words += [f"--temp-dir={self._folder}/ray"]
         root = str(Path(fastdist.__file__).parents[1])
         with open(self._folder / "out", "wb") as out:
             self._process = subprocess.Popen(

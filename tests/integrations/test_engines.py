@@ -8,18 +8,28 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integrations.engines import RESTARTING, ROOT, STARTS, Command, Job, started
+from tests.integrations.engines import (
+    RESTARTING,
+    RESTARTING_ALL,
+    ROOT,
+    STARTS,
+    Command,
+    Job,
+    started,
+)
 from tests.integrations.ray_cluster import RayCluster
 from tests.integrations.slurm import Slurm
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
+
+pytestmark = pytest.mark.usefixtures("forks")
 
 PARAMETER_SERVER = ("fastdist.examples.parameter_server", 3, 1e-9)
 DATA_PARALLEL = ("fastdist.examples.data_parallel.ddp", 2, 1e-12)
@@ -82,23 +92,33 @@ def kill(folder: Path, rank: int, life: int) -> None:
     os.kill(int((folder / f"up.{rank}.{life}").read_text()), signal.SIGKILL)
 
 
-def kill_each_once(job: Job, size: int) -> list[float]:
-    """Kill each worker, the one that may host the store last; return how soon each was back."""
-    job.wait_until(lambda: all(all_have_seen(job.folder, rank, 0, size) for rank in range(size)))
+def kill_each_once(job: Job, size: int, *, all_restart: bool = False) -> list[float]:
+    """Kill each worker, the one that may host the store last; return how soon each was back.
+
+    Where all workers start again, the time ends when the last worker is back.
+    """
+    ranks = range(size)
+    job.wait_until(lambda: all(all_have_seen(job.folder, rank, 0, size) for rank in ranks))
     took = []
-    for rank in reversed(range(size)):
-        kill(job.folder, rank, 0)
+    for number, rank in enumerate(reversed(ranks)):
+        life = number if all_restart else 0
+        awaited = ranks if all_restart else [rank]
+        kill(job.folder, rank, life)
+
+        def are_back(life: int = life + 1, awaited: Sequence[int] = awaited) -> bool:
+            return all(all_have_seen(job.folder, one, life, size) for one in awaited)
+
         with Standstill() as stood:
-            took_s = job.wait_until(lambda rank=rank: all_have_seen(job.folder, rank, 1, size))
+            took_s = job.wait_until(are_back)
         took.append(took_s - stood.seconds)
     (job.folder / "stop").touch()
     return took
 
 
-@on_engines(*RESTARTING)
+@on_engines(*RESTARTING, *RESTARTING_ALL)
 def test_any_worker_that_is_killed_is_back_soon(engine: str, port: int, tmp_path: Path) -> None:
     with started(engine, 2, port, [LASTING, str(tmp_path)], tmp_path) as job:
-        took = kill_each_once(job, 2)
+        took = kill_each_once(job, 2, all_restart=engine in RESTARTING_ALL)
         job.end()
     assert max(took) < BACK_WITHIN_S, took
 
@@ -198,8 +218,10 @@ def test_mistakes_are_errors_that_name_what_is_wrong(engine: str, tmp_path: Path
     finally:
         job.close()
     assert "raised 1 ValueError('on purpose') True" in output
-    words = "they need 9 CPU, and the cluster has 4" if engine == "ray" else "the cluster has"
-    assert re.search(f"too few: .*{words}.* within 1 s" if engine == "dask" else words, output)
+    words = "they need 9 CPU, and the cluster has 4"
+    if engine == "dask":
+        words = r"too few: within 1 s Dask did not have 9 free workers .* the cluster has \d"
+    assert re.search(words, output)
     assert "again [('0', '2'), ('1', '2')]" in output
 
 
@@ -245,8 +267,8 @@ def test_workers_end_with_their_driver(engine: str, ending: int, tmp_path: Path)
         job.wait_until(lambda: driver.process.poll() is not None)
     finally:
         job.close()
-    if ending == signal.SIGINT:
-        assert "Traceback" not in job.output or "KeyboardInterrupt" in job.output
+    # The driver has taken the KeyboardInterrupt of `run`; Dask's processes may print errors.
+    assert ending == signal.SIGKILL or "interrupted" in job.output
 
 
 def require_no_secret_in_sight(pids: list[int]) -> None:

@@ -25,7 +25,8 @@ def test_a_program_prints_what_is_shown(engine: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
-        env={**os.environ, **SETTINGS, "PYTHONPATH": str(ROOT)},
+        # Not the cluster of somebody else on this machine, nor one that has ended.
+        env={**os.environ, **SETTINGS, "RAY_ADDRESS": "local", "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

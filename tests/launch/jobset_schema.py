@@ -84,7 +84,7 @@ SECRET: Final = {
 
 
 def mistakes(value: Any, schema: Any, where: str = "") -> list[str]:
-    """Return what of a value its schema does not allow."""
+    """Return the parts of a value that its schema does not allow."""
     if isinstance(schema, dict):
         return _mistakes_of_fields(value, schema, where)
     if isinstance(schema, list):

@@ -46,7 +46,7 @@ def why_not(kind: str) -> str | None:
 
 
 def no_command(kind: str) -> str | None:
-    """Return what is missing where there is no mpirun of a kind, or None."""
+    """Return why there is no mpirun of a kind, or None."""
     if _found(kind) is None:
         return f"mpi: there is no mpirun of {kind} (apt-get install {_PACKAGES[kind]})"
     return None

@@ -152,7 +152,7 @@ def test_torchrun_s_settings_mean_the_options_here() -> None:
     options = parse_options([*line, __file__])
     assert (options.init_timeout_s, options.rejoin_timeout_s) == (30.0, 5.0)
     assert (options.least_nodes, options.nodes, options.role) == (2, 4, "trainer")
-    # An option of its own has precedence.
+    # fastdist's own option has precedence.
     options = parse_options([*line, "--init-timeout=7", __file__])
     assert options.init_timeout_s == 7.0
 

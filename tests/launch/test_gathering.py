@@ -1,4 +1,4 @@
-"""Cards of node runs: what fits together, and who is missing when the time is over."""
+"""Cards of node runs: which fit together, and which are missing when the time is over."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_list_ends_where_cuda_ends_it(count: Any) -> None:
     count(None)
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,0"}) == ["1"]
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
-    count(2)  # of these the driver knows the first two
+    count(2)  # the driver knows the first two of these
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,0,9,3"}) == ["1", "0"]
 
 

@@ -1,4 +1,4 @@
-"""What workers write, kept in files by `fastdist run --log-dir`, `--redirects` and `--tee`."""
+"""The output of workers, kept in files by `fastdist run --log-dir`, `--redirects` and `--tee`."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_workers_that_are_killed_on_one_node_and_then_on_the_other_come_back(
 def test_a_ctrl_c_on_one_node_while_the_other_still_ends_lets_no_round_begin(
     start_nodes: Callable[..., list[Any]], node: int
 ) -> None:
-    # The workers of the other node do not end when they are asked to.
+    # The workers of the other node ignore the signal to end.
     text = f"""
     if rank // 2 != {node}:
         signal.signal(signal.SIGTERM, lambda *_: print("is asked to end"))
@@ -144,6 +144,17 @@ def test_a_launcher_that_is_killed_in_a_later_round_and_not_replaced_ends_the_ot
     assert nodes[1 - node].end(_LOST_BOUND_S) == 1
     assert f"node {node} (127.0.0.{node + 1}) was lost".encode() in nodes[1 - node].err
     assert all(worker.ends_within(2.0) for worker in left)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_the_loss_of_a_node_ends_a_job_that_starts_single_workers(
+    start_nodes: Callable[..., list[Any]], node: int
+) -> None:
+    nodes = start_nodes(_WAITS, "--max-restarts=5", "--restart=worker")
+    _pids(nodes, 0)
+    nodes[node].process.kill()
+    assert nodes[1 - node].end(_LOST_BOUND_S) == 1
+    assert b"--restart=group would wait for another launcher" in nodes[1 - node].err
 
 
 def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(

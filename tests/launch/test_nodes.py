@@ -30,7 +30,7 @@ StartNode = Callable[..., Any]
 
 @pytest.fixture
 def way(port: int) -> Iterator[Way]:
-    """Lie between node 0 and who goes to it by 127.0.0.3."""
+    """A link between node 0 and processes that reach it by 127.0.0.3."""
     way = Way(port)
     yield way
     way.close()
@@ -103,7 +103,7 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
 def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
     start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:
-    # All of node 0 end by its loss, sooner than node 1 can say what happened: it lies stopped.
+    # All of node 0 end by its loss, before node 1 can report what happened: it is stopped.
     text = ENDLESS.replace("rank == 0 and", "rank < 2 and")
     nodes = first, second = [start_node(node, text, transports="uv") for node in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
@@ -232,7 +232,7 @@ def test_a_network_that_is_down_for_a_moment_ends_no_job(start_node: StartNode, 
     way.mend()
     for pid in pids:
         os.kill(pid, signal.SIGUSR1)
-    # Each waits to hear how the other ended.
+    # Each waits for the other's result.
     assert [first.end(_LOST_BOUND_S), second.end(_LOST_BOUND_S)] == [0, 0]
     assert first.err == second.err == b""
 

@@ -1,4 +1,4 @@
-"""What is said at the end of a run in which several workers failed."""
+"""The report at the end of a run in which several workers failed."""
 
 from __future__ import annotations
 

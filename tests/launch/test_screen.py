@@ -20,7 +20,7 @@ from fastdist.launch.screen import Screen, fit
 
 @pytest.fixture(autouse=True)
 def able_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be where terminals can redraw a line; that of who runs the tests may be dumb."""
+    """Make terminals able to redraw a line; the one that runs the tests may be dumb."""
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -44,7 +44,7 @@ def _write_out(screen: Screen, selector: PollSelector) -> None:
 
 
 def _shown(screen: int, expected: bytes) -> bytes:
-    """Return what the terminal shows, as many bytes as are expected: it hands them on in parts."""
+    """Return the terminal's output, as many bytes as are expected: it comes in parts."""
     found = b""
     while len(found) < len(expected):
         assert select.select([screen], [], [], 5.0)[0], f"only {found!r} came"

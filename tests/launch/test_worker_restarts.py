@@ -16,7 +16,7 @@ from tests.launch.test_restarts import WORKER
 
 _AGAIN = "python -m fastdist.run: rank {} is started again (restart {} of {})\n"
 _STARTS = ((0, 0), (1, 0), (1, 1), (1, 2), (2, 0))
-# Who waits for the key ends well once somebody has set it.
+# A worker that waits for the key ends well once another one has set it.
 _WAITS = (
     WORKER
     + """

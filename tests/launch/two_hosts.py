@@ -1,4 +1,4 @@
-"""Two machines for a test: namespaces with a network, process ids and a boot id of their own."""
+"""Two machines for a test: namespaces with separate networks, process ids and boot ids."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def why_not() -> str | None:
 
 
 class TwoHosts:
-    """Two shells, each on a machine of its own, and a cable between them.
+    """Two shells, each on a separate machine, and a cable between them.
 
-    `runs` show what is written there; a command line that is told to a shell is run by it.
+    `runs` show their output; a shell runs each command line that it gets.
     """
 
     def __init__(self) -> None:

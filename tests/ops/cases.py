@@ -1,4 +1,4 @@
-"""What a sample call of an op is: how it is called, what NumPy says, and what goes in."""
+"""Sample calls of an op: how it is called, NumPy's result, and the inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Case(NamedTuple):
     differentiable: bool
     low: float
     high: float
-    # Of values in float32, relative to the largest.
+    # For values in float32, relative to the largest.
     tolerance: float
 
     def arrays(self, seed: str) -> list[np.ndarray]:
@@ -85,7 +85,7 @@ def bools(*rows: str) -> np.ndarray:
 
 
 def case_modules() -> list[ModuleType]:
-    """Return the files of sample calls beside this one: all `*_cases.py` with CASES."""
+    """Return the modules of sample calls of this folder: all `*_cases.py` with CASES."""
     folder = Path(__file__).parent
     paths = sorted(folder.rglob("*_cases.py"))
     names = [".".join(path.relative_to(folder).with_suffix("").parts) for path in paths]

@@ -1,4 +1,4 @@
-"""What goes into each case and each pointwise row in the dtypes beside float32 and float64."""
+"""The inputs of each case and each pointwise row in dtypes other than float32 and float64."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WIDE_UNSIGNED = ("uint16", "uint32", "uint64")
 HALVES = ("float16", "bfloat16")
 COMPLEX = ("complex64", "complex128")
 DTYPES = ("bool", *WHOLE, *WIDE_UNSIGNED, *HALVES, *COMPLEX)
-# Numbers of these are drawn: no two libraries draw the same.
+# Files whose numbers are random: no two libraries draw the same.
 RANDOM = ("draws_cases", "dropout_cases")
-# What refuses a dtype. Losses look at sizes that a number has not.
+# Errors for a refused dtype. Losses look at sizes, which a number does not have.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
 
 
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     is_differentiable: bool
 
     def arrays(self, dtype: str) -> list[np.ndarray]:
-        """Return the inputs in dtype, in float64 what is to be cast to a half type."""
+        """Return the inputs in dtype, in float64 for a half type, to which they are cast."""
         return [
             np.asarray(_cast(real, imaginary, dtype)) if is_number_array(real) else real.copy()
             for real, imaginary in zip(self.inputs, self.imaginary, strict=True)

@@ -124,7 +124,7 @@ EMPTY: dict[str, list[Case]] = {
     "layer_norm": [case(lambda x: F.layer_norm(x, (3,)), lambda x: x, (0, 3))],
     "rms_norm": [case(lambda x: F.rms_norm(x, (3,)), lambda x: x, (0, 3))],
 }
-# Of the samples of the table, by place in it, those whose call names the size that would go.
+# Samples of the table, by place in it, whose call names the size that would change.
 NAMES_THE_SIZE = {
     ("logsumexp", 3), ("topk", 0), ("topk", 1), ("topk", 2), ("sum_to_size", 0), ("narrow", 0),
     ("narrow_copy", 0),
@@ -261,7 +261,7 @@ REFUSED_SCALAR: dict[str, Refused] = {
     "diff": lambda x: x.diff(),
     "pad": lambda x: F.pad(x, (1, 1)),
 }
-# Of the samples of the table, by place in it, those whose call names an axis.
+# Samples of the table, by place in it, whose call names an axis.
 NAMES_AN_AXIS = {
     ("logsumexp", 1), ("logsumexp", 3), ("softmax", 3), ("argsort", 0), ("argsort", 1),
     ("expand", 0), ("sum_to_size", 0), ("swapaxes", 0), ("broadcast_tensors", 0), ("cat", 2),
@@ -273,6 +273,6 @@ NAMES_AN_AXIS = {
 # value at infinity where the op has one.
 NUMPY_KNOWS_NO_SUCH = {
     "softmax-2", "log_softmax-2", "binary_cross_entropy_with_logits-0",
-    "binary_cross_entropy-0",  # refuses what is no probability
+    "binary_cross_entropy-0",  # refuses numbers outside of [0, 1]
     *image_edges.NUMPY_KNOWS_NO_SUCH, *linalg_edges.FINITE_ALONE, *fourier_edges.FINITE_ALONE,
 }  # fmt: skip

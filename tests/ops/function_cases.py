@@ -17,7 +17,7 @@ WHERE = ints([0, 2, 1], [2, 2, 0])
 
 
 def reduced(ufunc: Any, start: Any) -> Any:
-    """Return scatter_reduce by a ufunc along axis 0; start says what stood there if not input."""
+    """Return scatter_reduce by a ufunc along axis 0; start replaces input's values if given."""
 
     def reference(x: np.ndarray, src: np.ndarray) -> np.ndarray:
         out = x.copy()

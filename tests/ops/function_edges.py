@@ -19,7 +19,7 @@ EMPTY: dict[str, list[Case]] = {
     "mvlgamma": [case(lambda x: fd.mvlgamma(x, 2), lambda x: x, (0, 3))],
     "nanmedian": [plain(lambda x: x.nanmedian(1)[0], lambda x: x[:, 0], (0, 3))],
     "mode": [plain(lambda x: x.mode(1)[0], lambda x: x[:, 0], (0, 3))],
-    # Of nothing there is no quantile, as test_functions.py says; but there may be none wanted.
+    # An empty row has no quantile, as test_functions.py shows; but none may be wanted.
     "quantile": [
         plain(lambda x, q: x.quantile(q, 2), lambda x, q: np.zeros((0, 2, 3)), (2, 3, 4), (0,))
     ],

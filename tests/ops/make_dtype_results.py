@@ -31,7 +31,7 @@ def let_cases_call(torch: Any) -> None:
 
 
 def twin_of(torch: Any, name: str, ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what PyTorch calls in the place of a sample's function."""
+    """Return PyTorch's counterpart of a sample's function."""
     known, _, which = name.rpartition(" ") if " " in name else name.rpartition("-")
     if which == "pointwise":
         return call_of(torch, known)
@@ -51,7 +51,7 @@ def twin_of(torch: Any, name: str, ours: Callable[..., Any]) -> Callable[..., An
 
 
 def is_ours(function: Any) -> bool:
-    """Return whether fastdist has this function; ops say so in a class of their own."""
+    """Return whether fastdist has this function; ops name their module in their class."""
     return (getattr(function, "__module__", None) or "fastdist").startswith("fastdist")
 
 
@@ -123,7 +123,7 @@ def _is_alike(one: Any, other: Any) -> bool:
 
 
 def main() -> None:
-    """Write the file, with the package that the command line names: tests know no PyTorch."""
+    """Write the file, with the package that the command line names: tests never import PyTorch."""
     warnings.simplefilter("ignore")
     torch = importlib.import_module(sys.argv[1])
     known = samples()

@@ -40,8 +40,8 @@ NOT_IN_PYTORCH = (
     *("norm_slope", "norm_tangent", "product_at_zero", "rough_zero"),
     *("gelu_exact_tails", "gelu_tanh_tails"),
 )
-# What PyTorch raises for operands that it does not take; anything else is an error of ours. Losses
-# look at the sizes of what they are given, which a number has not.
+# PyTorch's errors for operands that it does not support; others are errors of ours. Losses look at
+# the sizes of their inputs, which a number does not have.
 REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError)
 
 
@@ -177,14 +177,14 @@ def text_of(found: dict[str, Any]) -> str:
 
     def lines(value: Any) -> str:
         if not isinstance(value, dict) or not isinstance(next(iter(value.values())), dict):
-            return compact(value)  # what is no table with a line for each op
+            return compact(value)  # anything but a table with a line for each op
         return "{" + ",\n".join(f"{compact(k)}:{compact(v)}" for k, v in value.items()) + "}"
 
     return "{" + ",\n".join(f"{compact(k)}:{lines(v)}" for k, v in found.items()) + "}\n"
 
 
 def main() -> None:
-    """Write the file, with the package that the command line names: tests know no PyTorch."""
+    """Write the file, with the package that the command line names: tests never import PyTorch."""
     warnings.simplefilter("ignore")  # of sizes that broadcast, and of zero-dim prelu weights
     names = [name for name in ROWS if name not in NOT_IN_PYTORCH]
     PLACE.write_text(text_of(results(importlib.import_module(sys.argv[1]), names)))

@@ -191,7 +191,7 @@ def test_a_singular_matrix_among_the_calls_is_told() -> None:
         vmap(fd.linalg.inv)(fd.stack([fd.eye(2), fd.zeros(2, 2)]))
 
 
-# What of the table runs one call after the other: this list may only shrink.
+# Ops of the table that run one call after the other: this list may only shrink.
 LOOPED = frozenset({"histogramdd", "index"})
 
 
@@ -209,6 +209,6 @@ def test_only_these_functions_run_one_call_after_the_other() -> None:
         texts = [str(one.message) for one in told]
         looped |= {t.partition("aten::")[2].partition(":")[0] for t in texts if "aten::" in t}
     assert looped == LOOPED, (
-        "this list may only shrink: strike what has a rule now; say how what is new runs on a "
-        "batch with batch= in its declaration, or beside it with @op.batches"
+        "this list may only shrink: remove ops that have a rule now; give a new op batch= in its "
+        "declaration, or a rule with @op.batches"
     )

@@ -1,4 +1,4 @@
-"""What ops are of complex numbers where no kernel knows them: NumPy's values, right derivatives."""
+"""Ops on complex numbers without a kernel for them: NumPy's values, right derivatives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WEIGHT = RNG.standard_normal((3, 2, 3)) + 1j * RNG.standard_normal((3, 2, 3))
 ROWS = fd.tensor([[0, 2, 1, 0]])
 
 Program = Callable[[Any, Any], Any]
-# Of two complex tensors in ours, and of arrays in NumPy's words.
+# Functions of two complex tensors, and NumPy's of arrays.
 PROGRAMS: dict[str, tuple[Program, Program, tuple[Any, Any]]] = {
     "acosh": (lambda a, b: a.acosh(), lambda a, b: np.arccosh(a), (A, B)),
     "sinc": (lambda a, b: a.sinc(), lambda a, b: np.sinc(a), (A, B)),

@@ -1,8 +1,8 @@
 """Every structured op and composite of the table on cuda, whose kernels fibres run on the CPU.
 
 So the row of cases that an op has is the test of its CUDA twin as well. Fibres take turns in three
-orders: each case has one of them in an ordinary run, and all under `slow`. Of other dtypes than
-float32, a few cases of each are in an ordinary run, and all under `slow`.
+orders: each case has one of them in an ordinary run, and all under `slow`. Dtypes other than
+float32 have a few cases each in an ordinary run, and all under `slow`.
 """
 
 from __future__ import annotations

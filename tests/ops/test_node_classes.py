@@ -44,5 +44,5 @@ def test_all_nodes_of_a_name_are_of_one_class() -> None:
             classes[node.name()].add(type(node))
             kinds[node.name()].add(kind_of(node))
     assert {name: found for name, found in classes.items() if len(found) > 1} == {}
-    # Some are borne by several kinds, or there were nothing to test.
+    # Several kinds share some of the names, otherwise the test would be empty.
     assert len(kinds["SubBackward0"]) > 1 and len(kinds["ViewBackward0"]) > 1

@@ -76,7 +76,8 @@ OTHERWISE = {
     **{f"linalg.cholesky_ex-{i}": COMPLEX for i in range(2)},
     **{f"{op}-{i}": COMPLEX for op, i in (("cholesky", 0), ("cholesky", 1))},
     **{f"linalg.pinv-{i}": COMPLEX for i in (3, 4)},
-    # It has a gradient of the triangle that is not read; the sample's diagonal is no factor's.
+    # It has a gradient of the triangle that is not read; the sample's diagonal is not that of a
+    # factor.
     **{f"cholesky_solve-{i}": COMPLEX for i in range(2)},
     **{f"cholesky_inverse-{i}": COMPLEX for i in range(2)},
     "bincount-1": COMPLEX,  # weights lose their imaginary part
@@ -104,7 +105,7 @@ def flat(tensor: fd.Tensor) -> np.ndarray:
 
 
 def fault_of(name: str, dtype: str) -> str | None:
-    """Return what is not PyTorch's of a sample in a dtype."""
+    """Return how a sample in a dtype differs from PyTorch."""
     sample, known = SAMPLES[name], TORCH[name]
     if dtype not in known["dtypes"]:
         return None  # half types of what is differentiable: test_table.py has them
@@ -132,7 +133,9 @@ def fault_of(name: str, dtype: str) -> str | None:
 
 
 def _fault_beside_narrow(found: Any, told: str, values: list[Any]) -> str | None:
-    """Return what is not as uint8 has it: no dtype but the operands', nor numbers but for 2**8."""
+    """Return how the result differs from uint8's: in a dtype other than the operands', or in
+    numbers, except by 2**8.
+    """
     numbers = flat(found)
     if told != "uint8":
         same = found.dtype.name == told and _is_close(numbers, values, 1e-5)

@@ -172,7 +172,7 @@ def test_nan_and_infinities_come_through_as_numpy_s(
 def test_values_and_gradients_are_the_same_on_numba_s_side(
     name: str, one: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Structured kernels have one side; what they are made of beside it has two."""
+    """Structured kernels have one side; the ops around them have two."""
     arrays = one.arrays(f"{name} side")
 
     def run() -> list[np.ndarray]:

@@ -15,7 +15,7 @@ NAN, INF = math.nan, math.inf
 PLAIN = fd.tensor([NAN, INF, 1.0])
 FIRST = fd.tensor([0])
 
-# What is made of x = (1, 2, 3), whose tangent is (1, 2, 4), and PLAIN, which has none.
+# Functions of x = (1, 2, 3), whose tangent is (1, 2, 4), and PLAIN, which has none.
 JOINED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "cat": (lambda x: fd.cat([PLAIN, x]), [0, 0, 0, 1, 2, 4]),
     "stack": (lambda x: fd.stack([x, PLAIN]), [[1, 2, 4], [0, 0, 0]]),

@@ -1,4 +1,4 @@
-"""What pointwise ops give at special numbers, in dtypes and of integers, beside PyTorch."""
+"""Pointwise ops at special numbers, in dtypes and of integers, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
         "int8": dict.fromkeys((-128, -7, -1), math.inf),
         "int64": dict.fromkeys((-9, -7, -1), math.inf),
     },
-    # What has no value has no slope.
+    # A function without a value has no slope.
     "acosh": {"gradient 0": dict.fromkeys((-math.inf, *POLES, -2.5), math.nan)},
-    # The gradient is no inf / inf, and integers become floating before 1 is added.
+    # The gradient is not inf / inf, and integers become floating before 1 is added.
     "softsign": {
         "gradient 0": {math.inf: 0.0, -math.inf: 0.0},
         "int8": {-128: -128 / 129, 127: 127 / 128},
@@ -52,7 +52,7 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
     },
     # The slope is 0 where the function is, not inf * 0.
     "erfcx": {"gradient 0": {math.inf: -0.0}},
-    # NaN stays NaN, whatever stands beside it.
+    # NaN stays NaN, whatever the other operands are.
     "i1": {"gradient 0": {math.nan: math.nan}},
     "i1e": {"gradient 0": {math.nan: math.nan}},
     "igamma": {"value": dict.fromkeys(BESIDE_NAN, math.nan)},
@@ -72,7 +72,7 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
     "airy_ai": {
         "value": {math.inf: 0.0, -math.inf: 0.0, -2.5: -0.112325067692966, -3.0: -0.378814293677658}
     },
-    # Nor is it 0 or inf where there is no limit; and there is one at inf.
+    # It is also not 0 or inf where there is no limit; and there is one at inf.
     "zeta": {
         "value": {
             **dict.fromkeys([(math.nan, x) for x in (-math.inf, 0.0, -2.0)], math.nan),
@@ -92,8 +92,8 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
 
 
 def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
-    """Return what is right of an orthogonal polynomial: PyTorch has 0 for a degree that is none, 0
-    or what lay in memory for NaN, and NaN for what is too large; float32 costs it digits.
+    """Return the right values of an orthogonal polynomial: PyTorch has 0 for an invalid degree, 0
+    or uninitialised memory for NaN, and NaN for one that is too large; float32 costs it digits.
     """
     usual = [float(x) for x in TORCH["binary_at"]]
     of_none = {(x, n): math.nan for x in usual for n in (math.nan, math.inf)}
@@ -109,7 +109,7 @@ def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
 
 
 RIGHT |= {name: right_of_degree(name) for name in POLYNOMIALS}
-# What PyTorch cuts the fraction off of, in silence: op -> what is said here of it.
+# Ops for which PyTorch silently drops the fraction of a number: op -> our error.
 REFUSED_INTEGERS = {"addcmul": "argument value must not be a floating point number"}
 # PyTorch computes in room made like the target, and so in its dtype: op -> operands -> dtype.
 RIGHT_DTYPES = {

@@ -27,7 +27,7 @@ def last_places(tensors: Any, optim: Any, name: str, dtype: Any) -> list[list[fl
 
 
 def main() -> None:
-    """Write the file, with the package that the command line names: tests know no PyTorch."""
+    """Write the file, with the package that the command line names: tests never import PyTorch."""
     package = importlib.import_module(sys.argv[1])
     places = {name: last_places(package, package.optim, name, package.float64) for name in OPTIONS}
     lines = [

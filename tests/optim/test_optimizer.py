@@ -1,4 +1,4 @@
-"""What all optimisers share: groups, state dicts, given gradients, copies."""
+"""The common parts of optimisers: groups, state dicts, given gradients, copies."""
 
 from __future__ import annotations
 

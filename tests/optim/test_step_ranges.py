@@ -1,4 +1,4 @@
-"""The claim that a profile tells of optimisers' steps, and that its hooks go with it."""
+"""The claim that a profile has optimisers' steps, and that its hooks end with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_step_is_a_stretch_under_torchs_name() -> None:
     events = [event for event in p.events() if event.name.startswith("Optimizer")]
     names = [f"Optimizer.step#{name}.step" for name in ("SGD", "Adam", "SGD")]
     assert [event.name for event in events] == names
-    # What a closure does is inside of its step.
+    # A closure's ops are inside of its step.
     assert [child.name for child in events[2].cpu_children] == ["aten::sum"]
 
 

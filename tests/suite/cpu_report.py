@@ -69,8 +69,8 @@ class CpuReport:
 
 
 def cpu_seconds() -> float:
-    """Return what this process and its children have used: those that it has waited for, and the
-    templates of workers with theirs.
+    """Return the CPU seconds of this process and of its children: those that it has waited for, and
+    the templates of workers with theirs.
     """
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = time.process_time() + children.ru_utime + children.ru_stime
@@ -79,7 +79,9 @@ def cpu_seconds() -> float:
 
 
 def used_by(process: int) -> float:
-    """Return what a process and the children that it has waited for have used, 0 if it is gone."""
+    """Return the CPU seconds of a process and of the children that it has waited for, 0 if it is
+    gone.
+    """
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8") as file:
             fields = file.read().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""The claim: a break that a test notices is told from one that none does, and from none at all."""
+"""The claim: a break that a test notices differs from one that none does, and from no break."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_breaks_of_a_function_say_where_they_are_and_leave_the_rest_alone() -> N
             source[: source.index(b"def")] if one.within else source[source.index(b"def") :]
         )
     where = {(one.within, one.first, one.last) for one in found}
-    # A default and a head on lines of their own, a call of three lines, two statements of one.
+    # A default and a head on separate lines, a call of three lines, two statements of one.
     assert where == {
         *(("", 5, 5), ("first", 8, 8), ("first", 11, 11), ("first", 12, 12), ("first", 13, 13)),
         *(("first", 14, 16), ("first", 17, 17), ("first", 18, 18)),
@@ -135,7 +135,7 @@ def test_breaks_are_found_in_subfolders(tmp_path: Path) -> None:
     }
 
 
-# ---- a room of its own --------------------------------------------------------------------------
+# ---- a separate room ----------------------------------------------------------------------------
 
 SMALL = Room("fastdist/small", ("tests/small",))
 PRODUCT = '''"""A room."""

@@ -74,7 +74,7 @@ def test_a_row_that_is_owed_and_tested_is_named(monkeypatch: pytest.MonkeyPatch)
     assert [text.partition(":")[0] for text in complaints(tested)] == ["T25"]
 
 
-# A tree of tests of its own, with two rows; `C1` is held by its one test.
+# A separate tree of tests, with two rows; its one test holds `C1`.
 CONFTEST = """
 from tests import seed_report
 seed_report.ROWS, seed_report.OWED = {"C1": "one", "C2": "two"}, dict.fromkeys(OWED_HERE, "why")

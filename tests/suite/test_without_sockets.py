@@ -1,4 +1,4 @@
-"""Where pyzmq is missing, GPUs are tested and measured, and what is left out is told."""
+"""Where pyzmq is missing, GPUs are tested and measured, and the omitted tests are reported."""
 
 from __future__ import annotations
 

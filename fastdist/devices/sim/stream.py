@@ -24,6 +24,7 @@ from .faults import Behaviour
 # stream does so after each task, a lazy one only when somebody waits for it. A thread that ran
 # until `_tasks` is empty would pick up tasks queued just after a synchronisation and so hide, now
 # and then, the very mistakes that laziness must show.
+#
 # Memory is released by finalizers, which run anywhere, even inside append or put of the same
 # thread. deque.append and SimpleQueue.put may be entered so; a lock may not. Therefore queueing
 # uses no lock.

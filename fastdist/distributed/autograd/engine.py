@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 # all, or only loops lead to it) gets a request to begin when the root has waited a little while
 # (stall.py). Every message's receive then is below a start of its worker, known to be unused or
 # missing, so all of them end, by the order in which messages were sent.
+#
 # PyTorch's design notes have a third mode, smart, which would find the participating sends in a
 # round of messages before the pass. It would end with the same gradients, and always pay for its
 # round; here only a pass that waits sends queries. So it does not exist here.

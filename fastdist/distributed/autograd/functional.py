@@ -42,7 +42,7 @@ def jvp(
     that func calls.
 
     The arguments are those of `autograd.functional.jvp`, but an input, and its entry of v, may be
-    an RRef to a Tensor of another worker. Nothing is recorded: an open context takes no part. To
+    an RRef to a Tensor of another worker. Nothing is recorded, even in an open context. To
     differentiate the product, call func on dual tensors inside of a context.
 
     Thread  runs in the caller

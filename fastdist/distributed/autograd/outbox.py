@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 # A thread that works on a pass holds back gradients for other workers while its next Node is light:
 # the gradients of many calls to one worker then leave as one message. It never holds them longer
 # than HOLD_S or one light Node, and not at all once it has nothing else to do.
-# Gradients leave in one of three ways. The root's own thread will only wait: it sends on a lane of
-# its own, requests a `direct` answer, and takes it without a hop. A worker that can complete such a
+#
+# Gradients leave in one of three ways. The root's own thread will only wait: it sends on a separate
+# lane, requests a `direct` answer, and takes it without a hop. A worker that can complete such a
 # message puts the gradients for its sender into the answer. All others go as messages by the shared
 # lane.
 
@@ -250,7 +251,7 @@ def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[G
 
 
 def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return the tensors of a message, with copies of those that share another one's memory.
+    """Return the tensors of a message, with copies of tensors that share another one's memory.
 
     Gradients that shared memory at the sender arrive in one buffer (rpc/message/tensors.py): those
     of x + y are one array. But code that adds to a gradient here must own it.

@@ -9,10 +9,10 @@
 
 # Note [Gradients that others wait for]
 # Tensors from another worker mostly enter a layer at once. The layer's Node gives two kinds of
-# gradients: of these tensors, with which the other worker goes on, and of its own weights, for
-# which no worker waits. Where they are many numbers it is run in two parts: the first gradients are
-# sent before the second are computed, and the second are computed after all other work of this
-# worker.
+# gradients: those of these tensors, with which the other worker goes on, and those of the layer's
+# weights, for which no worker waits. Where they are many numbers it is run in two parts: the first
+# gradients are sent before the second are computed, and the second are computed after all other
+# work of this worker.
 
 from __future__ import annotations
 

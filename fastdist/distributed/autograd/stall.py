@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Note [A pass that cannot end]
 # In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
 # and the pass waits for ever; it would also wait for a lost message. Gradient messages have no
-# timeout, since a long computation behind one of them is legitimate. So when the root has waited
+# timeout, since they may wait for a long computation. So when the root has waited
 # the rpc timeout it queries every worker that it can reach through known workers for its progress.
 # Two equal rounds, with no Node running and as many gradient messages received as sent, mean that
 # nothing will happen any more. Where all have begun and no send waits, answers are on their way:
@@ -164,7 +164,7 @@ def handle_progress(request: Message) -> Reply:
             missing = (*context.sends_without_receive(terms.pass_id, sends.sends),)
             sends = Sends(missing, context.find_pass(terms.pass_id) is not None)
         return Reply([], sends._asdict())
-    # A worker without such a context takes no part in the pass, as if that were over.
+    # A worker without such a context has no part in the pass: its answer is that of an ended part.
     nothing = Progress(0, 0, 0, begun=True)
     return Reply([], (nothing if context is None else context.progress(terms.pass_id))._asdict())
 

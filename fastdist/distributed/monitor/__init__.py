@@ -4,6 +4,7 @@ reading.py     get_metrics(): one reading of this process
 exposition.py  the reading in Prometheus's format (package prometheus_client)
 http_server.py a small HTTP server for strangers: /metrics and /healthz
 answers.py     a socket file by which the launcher reads it, for `fastdist top`
+listener.py    the listening socket and the thread of both
 beginning.py   starts both when RPC or a process group starts, where the environment wants them
 
 Nothing here runs on a thread of the program: each reader has a thread that sleeps until somebody

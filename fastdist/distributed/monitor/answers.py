@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 from contextlib import suppress
 from typing import Final
 
+from .listener import Listener
 from .reading import get_metrics
 
 _SEND_S: Final = 2.0
-_PAUSE_S: Final = 0.1
 _NAME: Final = "monitor."
 
 
@@ -21,7 +20,7 @@ def socket_path(folder: str, rank: int) -> str:
     return os.path.join(folder, f"{_NAME}{rank}")
 
 
-class Answers:
+class Answers(Listener):
     """Sends a reading to each process of this user that connects.
 
     Args:
@@ -37,33 +36,17 @@ class Answers:
         path = socket_path(folder, get_metrics()["rank"])
         with suppress(FileNotFoundError):
             os.unlink(path)  # of a worker in whose place this one has come
-        self._is_closed = threading.Event()
-        self._listener = socket.socket(socket.AF_UNIX)
+        listening = socket.socket(socket.AF_UNIX)
         try:
-            self._listener.bind(path)
-            self._listener.listen(4)
+            listening.bind(path)
+            listening.listen(4)
         except OSError:
-            self._listener.close()
+            listening.close()
             raise
+        super().__init__(listening, _send_reading, "fastdist-monitor")
 
-    def start(self) -> None:
-        """Begin to answer."""
-        threading.Thread(target=self._serve, name="fastdist-monitor", daemon=True).start()
 
-    def close(self) -> None:
-        """Answer no more."""
-        self._is_closed.set()
-        with suppress(OSError):  # a blocked accept() ends by this, and not by close()
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _serve(self) -> None:
-        while not self._is_closed.is_set():
-            try:
-                connection, _ = self._listener.accept()
-                with connection:
-                    connection.settimeout(_SEND_S)
-                    connection.sendall(json.dumps(get_metrics()).encode())
-            except OSError:
-                # The launcher does not wait any more, or no descriptor is left.
-                self._is_closed.wait(_PAUSE_S)
+def _send_reading(connection: socket.socket) -> None:
+    with connection, suppress(OSError):  # the launcher does not wait any more
+        connection.settimeout(_SEND_S)
+        connection.sendall(json.dumps(get_metrics()).encode())

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from .listener import Listener
+
 # Bounds for strangers: connections at a time, bytes of a request, and seconds for all of it.
 MOST_CONNECTIONS: Final = 8
 MOST_REQUEST_BYTES: Final = 8192
 REQUEST_S: Final = 5.0
-_PAUSE_S: Final = 0.1
 _REASONS: Final = {
     200: "OK",
     400: "Bad Request",
@@ -31,7 +32,7 @@ class Answer(NamedTuple):
     content_type: str = "text/plain; charset=utf-8"
 
 
-class HttpServer:
+class HttpServer(Listener):
     """Answers GET and HEAD requests, each on a short-lived thread; one connection, one request.
 
     Args:
@@ -47,44 +48,23 @@ class HttpServer:
 
     def __init__(self, host: str, port: int, answer: Callable[[str], Answer]) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=16)
-        self.port: int = self._listener.getsockname()[1]
+        listening = socket.create_server((host, port), family=family, backlog=16)
+        super().__init__(listening, self._admit, "fastdist-metrics")
+        self.port: int = listening.getsockname()[1]
         self._answer = answer
         self._free = threading.Semaphore(MOST_CONNECTIONS)
-        self._is_closed = threading.Event()
 
-    def start(self) -> None:
-        """Begin to accept connections."""
-        threading.Thread(target=self._accept, name="fastdist-metrics", daemon=True).start()
-
-    def close(self) -> None:
-        """Accept no more connections."""
-        self._is_closed.set()
-        # A blocked accept() ends by this, and not by close().
+    def _admit(self, connection: socket.socket) -> None:
+        if not self._free.acquire(blocking=False):
+            connection.close()
+            return
         try:
-            self._listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # already closed
-        self._listener.close()
+            threading.Thread(target=self._answer_on, args=(connection,), daemon=True).start()
+        except RuntimeError:  # no thread can be started
+            connection.close()
+            self._free.release()
 
-    def _accept(self) -> None:
-        while not self._is_closed.is_set():
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                # No descriptor is left, or a connection was reset before it was accepted.
-                self._is_closed.wait(_PAUSE_S)
-                continue
-            if not self._free.acquire(blocking=False):
-                connection.close()
-                continue
-            try:
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-            except RuntimeError:  # no thread can be started
-                connection.close()
-                self._free.release()
-
-    def _serve(self, connection: socket.socket) -> None:
+    def _answer_on(self, connection: socket.socket) -> None:
         try:
             with connection:
                 answer, has_body = self._answer_to(_read_request(connection))

@@ -52,9 +52,9 @@ To: TypeAlias = str | int | WorkerInfo
 # The types of calls: only a function under async_execution may return a Future, and its caller gets
 # the value.
 
-# What _wait_all collects: `future_list`, while it is open in a thread.
+# The Futures that _wait_all waits for: `future_list`, while it is open in a thread.
 _thread_local_var = threading.local()
-# Whether RRefs of this worker's values that others still hold are no error of shutdown.
+# Whether RRefs of this worker's values that others still hold are tolerated at shutdown.
 _ignore_rref_leak = True
 _all_gather = all_gather
 _get_current_rpc_agent = get_current_agent
@@ -255,29 +255,29 @@ def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Leave the group; if graceful, after all workers have come here and no call is under way.
 
-    In a group without a world size members come and go, and nobody waits for the others: who leaves
-    waits for its own calls, and for those of others that run here; it answers these, gives its
-    references up, and goes when the callers have read their answers. A later call to it ends with a
-    WorkerLostError, and has not run.
+    In a group without a world size members come and go, and nobody waits for the others: a member
+    that leaves waits for its own calls, and for those of others that run here; it answers these,
+    gives its references up, and ends when the callers have read their answers. A later call to it
+    ends with a WorkerLostError, and has not run.
 
-    A worker that was lost is not waited for: its process was killed, or has ended by an exception,
-    sys.exit() or os._exit() before its own shutdown, or gives no sign of life. It is logged as a
-    warning with its name and how it was lost, and an error of the shutdown of all others: its work
-    may not be done, and a worker that only serves learns it nowhere else. Where a launcher watches
-    the workers, or the group has no world size, it is the warning alone. Where lives are taken
+    Nobody waits for a lost worker: one whose process was killed, or has ended by an exception,
+    sys.exit() or os._exit() before its own shutdown, or gives no sign of life. A warning in the log
+    has its name and how it was lost, and the shutdown of all others raises an error: its work may
+    be unfinished, and a worker that only serves learns it nowhere else. Where a launcher watches
+    the workers, or the group has no world size, there is only the warning. Where lives are taken
     back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and then after twice
     the time each time, a log line names the workers that it waits for.
 
-    A function under async_execution whose Future has no value is waited for as long as its caller
-    waits; one whose caller has given up is named in a warning.
+    The shutdown waits for a function under async_execution whose Future has no value as long as its
+    caller waits; a warning names one whose caller has given up.
 
-    An exception of a signal's handler that comes in the midst ends the waiting, and RPC goes on as
+    An exception of a signal handler during the shutdown ends the waiting, and RPC goes on as
     before: a second shutdown() can finish it. A handler may call shutdown() itself.
 
-    Units   timeout in seconds, for all of the waiting; 0, the default, waits for the others to come
-            here as long as they live, and 15 s for what is under way then
+    Units   timeout in seconds, for all of the waiting; 0, the default, waits for the other workers
+            as long as they live, and 15 s for calls under way then
     Raises  ShutdownIncomplete naming the workers that did not come, the calls that did not end, or
-            the workers that were lost; RPC is shut down all the same
+            the workers that were lost; RPC is shut down anyway
     Source  PyTorch, torch/distributed/rpc/api.py, shutdown: its groups without a world size have no
             barrier either
 
@@ -377,7 +377,7 @@ def _errors_of(futures: Iterable[Future[Any]]) -> list[BaseException]:
 
 
 def _barrier(worker_names: Iterable[str]) -> None:
-    """Wait until all of these workers, of which this is one, have come here.
+    """Wait until all of these workers, of which this is one, have called this.
 
     Raises  as _all_gather does
     """
@@ -385,7 +385,7 @@ def _barrier(worker_names: Iterable[str]) -> None:
 
 
 def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
-    """Wait until all workers of the group have come here.
+    """Wait until all workers of the group have called this.
 
     Units   timeout in seconds; 0 waits as long as the others live
     Raises  as _all_gather does
@@ -434,7 +434,7 @@ class _DebugInfo(dict[str, str]):
 
 
 def get_debug_info() -> dict[str, str]:
-    """Return what helps to understand a hang: the metrics, each peer, references, contexts.
+    """Return facts that help to understand a hang: the metrics, each peer, references, contexts.
 
     Returns:
         A dict of names and values, both as text.
@@ -447,7 +447,7 @@ def get_debug_info() -> dict[str, str]:
 
 
 def get_metrics() -> dict[str, str]:
-    """Return what this worker counts: threads, calls under way, here and elsewhere; as text.
+    """Return this worker's counters: threads, calls under way, here and elsewhere; as text.
 
     Returns:
         A dict of names and numbers, both as text.
@@ -500,7 +500,7 @@ def _to_worker_info(to: To) -> WorkerInfo:
 def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
     """Return the positional arguments that a user gave.
 
-    Raises  TypeError for what is no tuple or list: of a lone argument the comma is easily forgotten
+    Raises  TypeError unless it is a tuple or list: the comma of a lone argument is easily forgotten
     """
     if args is None:
         return ()
@@ -512,7 +512,7 @@ def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
 def keywords_of(kwargs: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the keyword arguments that a user gave.
 
-    Raises  TypeError for what is no mapping
+    Raises  TypeError unless it is a mapping
     """
     if kwargs is None:
         return {}

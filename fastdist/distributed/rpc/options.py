@@ -1,4 +1,4 @@
-"""What a user may choose of the agent: torch's fields, and ours."""
+"""The agent's options: torch's fields, and ours."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .message.limits import DEFAULT, Limits
 from .torch_names.argument_errors import INCOMPATIBLE, LONGEST_S, constructor, incompatible, seconds
 
 # There are four. `basic` is the message: a buffer goes in its first frame if it is small, and in
-# frames of its own otherwise. `arena` is memory that processes of one machine share
-# (distributed/arena), for what it can take; all else goes by `basic`. `cuda_basic` is how a GPU's
-# tensors come to one of these and leave it: through locked memory of the CPU (devices/staging.py),
-# which asks for no GPU where none is used; `cuda_ipc` is how they go from GPU to GPU where two
-# processes of one machine can (gpu_transport/), which takes the arena. To choose says no more
-# than whether these two are used. The other names are PyTorch's, each with the reason why it is not
-# offered, so that a user who asks for it alone is told.
+# separate frames otherwise. `arena` is memory that processes of one machine share
+# (distributed/arena), for tensors that fit; all others go by `basic`. `cuda_basic` moves a GPU's
+# tensors to and from these: through locked memory of the CPU (devices/staging.py), which needs no
+# GPU where none is used; `cuda_ipc` moves them from GPU to GPU where two processes of one machine
+# can (gpu_transport/), which needs the arena. The option only selects whether arena and cuda_ipc
+# are used. The other names are PyTorch's, each with the reason why it does not exist, for the error
+# of a user who selects it alone.
 ARENA: Final = "arena"
 CUDA_IPC: Final = "cuda_ipc"
 _THROUGH_HOST: Final = (
@@ -55,10 +55,10 @@ DeviceMap: TypeAlias = dict[Device, Device]
 
 
 class RpcBackendOptions:
-    """What every backend has: how long a call may take, and how workers find each other.
+    """The options of every backend: how long a call may take, and how workers find each other.
 
-    Units   rpc_timeout in seconds; 0 lets calls take for ever
-    Raises  TypeError for a timeout that is no number, or a method that is no text
+    Units   rpc_timeout in seconds; 0 removes the limit of calls
+    Raises  TypeError for a timeout that is not a number, or a method that is not a string
     """
 
     init_timeout: float | None = None
@@ -116,29 +116,29 @@ class RpcBackendOptions:
 class TensorPipeRpcBackendOptions(RpcBackendOptions):
     """Options of the TENSORPIPE backend, which here speaks ZeroMQ.
 
-    Beside torch's: `security` is None (CURVE with the job's secret), "certs" (CURVE with a key pair
-    for each rank, from the folder `certificates`), or "none" to speak in the clear; `strict` lets
-    other workers run only what is exported; `init_timeout` bounds init_rpc (None:
-    FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit), whatever rpc_timeout says; `limits` are
-    rpc.Limits, of which `max_outstanding_bytes` bounds what waits at one
-    peer; `switch_interval` is what sys.setswitchinterval gets while RPC is up, None to leave it;
+    In addition to torch's: `security` is None (CURVE with the job's secret), "certs" (CURVE with a
+    key pair for each rank, from the folder `certificates`), or "none" for plain text; `strict` lets
+    other workers run only exported functions; `init_timeout` bounds init_rpc (None:
+    FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit), independent of rpc_timeout; `limits` are
+    rpc.Limits, of which `max_outstanding_bytes` bounds the calls under way to one peer;
+    `switch_interval` is passed to sys.setswitchinterval while RPC is up, None leaves it unchanged;
     `local_address` is where this worker listens (else FASTDIST_ADDRESS, else the address by which
     it reaches the store).
 
     `frozen_s` is how long a worker may give no sign of life (frozen, or its network is down) before
-    it is lost: what FASTDIST_FROZEN_S says, which launchers of several nodes go by as well, else
-    10 s, and more with more than 4 workers a core (80 s with 64 workers on 2 cores). What holds up
-    this worker itself is not counted. `grace_s` is how long its address may refuse connections, for
-    nobody listens there: 1 s, and between machines frozen_s, or what FASTDIST_GRACE_S says. An end
-    that the kernel tells of is known at once.
+    it is lost: FASTDIST_FROZEN_S, which launchers of several nodes use as well, else 10 s, and more
+    with more than 4 workers a core (80 s with 64 workers on 2 cores). Time in which this worker
+    itself was stopped does not count. `grace_s` is how long its address may refuse connections,
+    because nobody listens there: 1 s, and between machines frozen_s, or FASTDIST_GRACE_S. An end
+    that the kernel reports is known at once.
 
-    With `restarts` a group of a fixed size takes a worker back that was lost and is started again
-    under its rank and name, else it goes on without it; None: as FASTDIST_ALLOW_RESTART says, which
-    `fastdist run --restart=worker` sets to "worker". All workers must say the same.
+    With `restarts` a group of a fixed size accepts a lost worker again that is restarted with its
+    rank and name, else it goes on without it; None: as FASTDIST_ALLOW_RESTART says, which `fastdist
+    run --restart=worker` sets to "worker". All workers must pass the same.
 
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
-            devices that are none, a device map that is not one to one, or a negative time;
-            TypeError for what is no number, text or list where one is expected
+            invalid devices, a device map that is not one to one, or a negative time; TypeError for
+            a value that is not a number, text or list where one is expected
 
     Args:
         num_worker_threads: How many threads run the calls of others.
@@ -239,8 +239,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
         """Add to the map from this worker's devices to those of worker `to`.
 
-        Raises  ValueError if it would map a device twice, or two devices to one; TypeError for what
-                is no name
+        Raises  ValueError if it would map a device twice, or two devices to one; TypeError for a
+                value that is not a name
         """
         if not isinstance(to, str):
             why = f"expected a worker's name, got {type(to).__name__}"
@@ -262,7 +262,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         return not self._is_frozen_s_default or self.frozen_s != liveness_timeouts.FROZEN_S
 
     def device_maps_as_text(self) -> dict[str, dict[str, str]]:
-        """Return the maps as others are told of them."""
+        """Return the maps as text, for other workers."""
         return {
             name: {str(mine): str(theirs) for mine, theirs in device_map.items()}
             for name, device_map in self.device_maps.items()

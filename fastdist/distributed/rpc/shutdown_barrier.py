@@ -5,15 +5,18 @@
 # below it have reported, adds its own work under way, and reports the sum to its parent. The root
 # judges, and its verdict is the answer to each report, down the tree. So a member handles as many
 # messages as it has children, and a round takes as many steps as the tree is deep.
+#
 # The shutdown is complete when two rounds in a row find nothing under way, and in the second nobody
 # has begun a call since its last report: then there was a moment, after all reports of the one and
 # before all of the other, when no member had a call and no message could still cause one (except
 # for a request that its caller has given up, which may run for nobody). A report says whether
 # something has changed, and not how often: it may reach two members, where one above it was lost.
+#
 # Nobody waits for a member that dies. Its parent waits for those below it instead, and notifies
 # them, since they may not have noticed; they report again, to the nearest one above them that
 # lives. If none does, the lowest rank that lives is the root. A round in which a member waits for
 # others than in the last one counts as changed.
+#
 # Where lives are taken back, members wait for a lost one until it is back and comes here or its
 # time is up (`may_still_return`). One that is back may be above others: so a member that learns of
 # a return while it waits for an answer reports the same round again. A member may learn of a loss
@@ -66,8 +69,7 @@ _ASK_WHO_S = 1.0
 _HOLD_UP_S = 0.2
 # Members with one timeout that came here one after the other give up so far apart, at most.
 _LATE_S = 1.0
-# A member that has come here lives: its last report may be late by as long as a busy machine delays
-# it.
+# A member that has reported lives: its last report may be late by a busy machine's delay.
 _HELD_UP_S = 3.0
 # The answer that ends a member's wait when it must report again, perhaps to another member.
 _REPORT_AGAIN = Reply([], {})
@@ -398,11 +400,9 @@ class ShutdownBarrier:
         return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
-        """Return the lives that have ended, which other members may learn later than this
-        worker.
-        """
-        lost = [one for one in self._workers.known_here() if self._workers.may_return(one)]
-        return tuple(life_of(worker) for worker in lost if worker.is_surely_over)
+        """Return the lives that have ended, which other members may learn later."""
+        dead = [one for one in self._workers.known_here() if one.is_dead and one.is_surely_over]
+        return tuple(life_of(worker) for worker in dead if self._workers.may_return(worker))
 
     def _explain(
         self, leader: Worker, timeout_s: float, before: Verdict | None

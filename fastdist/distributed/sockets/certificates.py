@@ -4,6 +4,7 @@
 # NAME.key, public, for every member on every machine; NAME.key_secret only where that member runs.
 # The names are `store` and `rank-0`, `rank-1` and so on. The public files define who is admitted,
 # so nobody else may be able to write them; nobody else may be able to read the secret ones.
+#
 # Note [What the folder says now counts] A key that was removed, or replaced, admits nobody from
 # then on. So each admission checks again, by a stat of the file that made the key known, whether
 # that file still exists unchanged. The folder's own time stamp is not enough, as it does not change

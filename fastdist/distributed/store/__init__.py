@@ -1,7 +1,7 @@
 """The store: a small shared dictionary through which the workers of a job find each other.
 
-requests.py     what can be asked of a store, and its answers
-state.py        what every operation means, and which requests wait for which keys; no threads
+requests.py     the requests to a store, and its answers
+state.py        every operation's effect, and which requests wait for which keys; no threads
 store.py        the interface of all stores
 hash_store.py   within one process; local_store.py: its dictionary under a lock
 file_store.py   over a file system: each process replays a log that all of them append to

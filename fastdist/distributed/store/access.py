@@ -33,7 +33,7 @@ class SecretSource(Enum):
 
     GIVEN = "given"
     PUBLISHED = "published"  # the owner of the loopback port makes it and leaves it to its user
-    CERTIFICATES = "certificates"  # there is none: each member has a key pair of its own
+    CERTIFICATES = "certificates"  # there is none: each member has a key pair
     NONE = "none"
 
 
@@ -103,7 +103,7 @@ def find_folder(
 
 
 def server_security(secret: JobSecret | None, folder: CertificateFolder | None = None) -> Security:
-    """Return what the store's own socket asks of those who connect."""
+    """Return the security that the store's own socket requires of clients."""
     if folder is not None:
         return CertificateSecurity.for_store(folder, most_connections())
     if secret is None:

@@ -34,8 +34,9 @@ from .wire import Question, Reply, pack_question, unpack_reply
 
 # The server answers at the request's own time-out; only a server that is stuck leaves us to this.
 _GRACE_S = 0.5
-# A server that dies in a handshake looks like one that hangs up on a wrong key: three times is no
-# accident. libzmq tries again after _RECONNECT_MS to _RECONNECT_MAX_MS, so this takes under 1 s.
+# A server that dies in a handshake looks like one that closes the connection for a wrong key: three
+# times are not a coincidence. libzmq tries again after _RECONNECT_MS to _RECONNECT_MAX_MS, so this
+# takes under 1 s.
 _HANDSHAKE_TRIES = 3
 _RECONNECT_MS, _RECONNECT_MAX_MS = 50, 200
 

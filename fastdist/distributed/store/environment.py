@@ -1,4 +1,4 @@
-"""What launchers tell a worker: its rank, the world's size, and where the store is."""
+"""The environment that launchers give a worker: its rank, the world's size, and the store."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def round_number(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def may_workers_return(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a lost worker of this job comes back by itself, while the others live on.
+    """Return whether a lost worker of this job is restarted, while the others live on.
 
     Raises  RendezvousError if FASTDIST_ALLOW_RESTART is set to anything but `worker`
     """
@@ -148,8 +148,8 @@ def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:
 def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether the launcher hosts the store that is at this port.
 
-    At another port than that of its own store the program asks for one of its own: process groups
-    of some of the workers, beside RPC of all.
+    With another port than that of the launcher's store the program wants another store: for process
+    groups of some of the workers, in addition to RPC of all.
     """
     own = environment.get("FASTDIST_STORE_PORT") or environment.get("MASTER_PORT") or str(port)
     return store_is_hosted(environment) and own == str(port)
@@ -158,7 +158,7 @@ def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -
 def init_timeout_s(environment: Mapping[str, str] = os.environ) -> float | None:
     """Return FASTDIST_INIT_TIMEOUT in seconds, None if it is not set; 0 stands for no limit.
 
-    Raises  RendezvousError for what is no number of seconds
+    Raises  RendezvousError for a value that is not a number of seconds
     """
     text = environment.get("FASTDIST_INIT_TIMEOUT")
     return as_seconds("FASTDIST_INIT_TIMEOUT", text) if text else None
@@ -186,7 +186,7 @@ def require_rank(rank: int, world_size: int) -> None:
 
 
 class _Reader:
-    """Reads the first variable that is set, and says which one when it makes no sense."""
+    """Reads the first variable that is set, and names it in errors for an invalid value."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment

@@ -1,4 +1,4 @@
-"""A store in a file: every process replays one log of requests into a dictionary of its own."""
+"""A store in a file: every process replays one log of requests into its own dictionary."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .local_store import LocalStore
 from .requests import MUTATIONS, Op, Request, Status
 from .store import DEFAULT_TIMEOUT, Timeout, require_ok
 
-# Note [The log of a FileStore] The file is a line that says what it is, then records: length and
-# CRC-32 of the body, then the body, an op and its arguments. Whoever changes something takes the
-# lock, reads what others have added, cuts off what a killed writer left half written, and adds its
-# record in one write. Readers take no lock: a record is believed once it is complete and its sum is
+# Note [The log of a FileStore] The file is a line that identifies it, then records: length and
+# CRC-32 of the body, then the body, an op and its arguments. A writer takes the lock, reads the
+# records that others have added, cuts off a record that a killed writer left incomplete, and adds
+# its record in one write. Readers need no lock: a record counts once it is complete and its sum is
 # right. As every process applies the same records in the same order, all see the same dictionary,
 # and a record that fits nobody's wait costs a process only its own reading. A value leaves a queue
-# by a record as well, and no record waits: whoever waits for a value looks until there is one, and
-# then takes the lock. So a value goes to one process, and queues are there when a file is opened
-# again.
+# by a record as well, and no record waits: a process that waits for a value looks until there is
+# one, and then takes the lock. So a value goes to one process, and queues exist when a file is
+# opened again.
 _MAGIC = b"fastdist store 1\n"
 _HEADER = struct.Struct("<II")
 _COUNT = struct.Struct("<BI")
@@ -37,8 +37,7 @@ _LENGTH = struct.Struct("<I")
 _SECRET = 0x80
 _CLOSED = 0x81
 _OPENED = 0x82
-# A file tells nobody that it has grown, so those who wait look again: soon at first, then at
-# leisure.
+# A file sends no notice when it has grown, so waiters look again: quickly at first, then slowly.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.0005, 0.02
 
 
@@ -65,7 +64,7 @@ class FileStore(LocalStore):
         self._path = os.path.abspath(file_name)
         self._world_size = world_size
         self._position = 0
-        # How many stores, of those that count, have opened and closed the file.
+        # How many counted stores have opened and closed the file.
         self._opened_count = self._closed_count = 0
         # A file that only its owner may read is as good a place for a secret as loopback is.
         access = choose_access("127.0.0.1", security, secret, certificates)
@@ -219,7 +218,7 @@ class FileStore(LocalStore):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the file against other writers; _changed is held, and let go of while this waits.
+        """Hold the file against other writers; _changed is held, and released while this waits.
 
         Raises  StoreTimeoutError if another has it for too long: it may be frozen
         """

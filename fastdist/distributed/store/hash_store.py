@@ -21,7 +21,7 @@ class HashStore(LocalStore):
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The secret that was given, else one of its own; None where the job has none."""
+        """The given secret, else a new one; None where the job has none."""
         return self._job_secret
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok
 
 
 class LocalStore(Store):
-    """What HashStore and FileStore share: one StoreState, one condition, tickets for who waits."""
+    """The base of HashStore and FileStore: one StoreState, one condition, tickets for waiters."""
 
     # False where changes are found by looking again, so that no descriptor can announce them.
     _hears_of_changes = True
@@ -57,7 +57,7 @@ class LocalStore(Store):
             self._changed.notify_all()
 
     def clone(self) -> LocalStore:
-        """Return another store with the same keys, with a timeout and an end of its own."""
+        """Return another store with the same keys, with a separate timeout and end."""
         return copy.copy(self)
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:

@@ -2,10 +2,10 @@
 
 # Note [Revisions]
 # Each change of a group has a number, its revision. The group keeps its changes in that order, and
-# of each place (a rank and a name) the latest only: a member that left or was followed drops the
-# entry of its joining. So a member reads what has changed since a revision that it knows, and the
-# table is as long as the group, not as its history. Of places that are empty the latest
-# MOST_EMPTY are remembered; who knows an older revision reads the whole group.
+# only the latest of each place (a rank and a name): a member that left or was followed drops the
+# entry of its joining. So a member reads the changes since a revision that it knows, and the table
+# is as long as the group, not as its history. The latest MOST_EMPTY empty places are remembered; a
+# member with an older revision reads the whole group.
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_NAMED: Final = 64
 
 
 class Member(NamedTuple):
-    """What a member brings: `life` differs between processes that have one rank one after another.
+    """A member's entry: `life` differs between processes that have one rank one after another.
 
-    `labels` are counted over the group: a member can ask how many have one.
+    `labels` are counted over the group: a member can query how many have one.
     """
 
     rank: int
@@ -43,7 +43,7 @@ class Empty(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """The members of one group, and those of them that wait for the rest.
+    """The members of one group, and the members that wait for the rest.
 
     A group without a world size (0) is never complete: members come and go.
     """
@@ -55,9 +55,9 @@ class Group:
     error: str = ""
     # The values of the two members that cannot be in one group.
     claims: list[bytes] = field(default_factory=list)
-    # Whether all had met before this store knew of the group: those who wait need not.
+    # Whether all had met before this store knew of the group: then waiters need not wait.
     has_met: bool = False
-    # What all members must have in common, as the first one brought it.
+    # The values that all members must have in common, as the first one sent them.
     agreement: bytes | None = None
     revision: int = 0
     _by_name: dict[bytes, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Group:
     def first_missing(self) -> tuple[list[int], int]:
         """Return the first MOST_NAMED ranks that have not joined, and how many more there are.
 
-        All below `_lowest` have joined, so that many who ask need not all go through these.
+        All below `_lowest` have joined, so that a query need not go through them.
         """
         while self._lowest in self.members:
             self._lowest += 1

@@ -1,4 +1,4 @@
-"""What went wrong inside a store: told to who asked each time, logged once of each kind."""
+"""Errors inside a store: reported to the client each time, logged once of each kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Mistakes:
     """
 
     def __init__(self) -> None:
-        # Invariant: bounded by our code, not by what is asked.
+        # Invariant: bounded by our code, not by requests.
         self._logged: set[Hashable] = set()
 
     def note(self, what: str, error: Exception) -> str:
@@ -27,7 +27,7 @@ class Mistakes:
         place: tuple[type[Exception], CodeType, int] = (type(error), frame.f_code, line)
         shown = repr(error)[:_MOST_LETTERS]
         if self._is_new(place):
-            # In letters that any log can hold: what was asked may be in them.
+            # In letters that any log can hold: the text may contain the request.
             told = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
             _logger.error(
                 "%s failed at the store because of a bug in fastdist: %s; its client got the "

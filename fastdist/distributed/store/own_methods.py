@@ -9,11 +9,11 @@ from .store import Store, Timeout, seconds
 
 
 def ask_by_methods(store: Store, op: Op, arguments: list[bytes], timeout: Timeout) -> list[bytes]:
-    """Return what a request gives, by calling the methods of a store that is not ours.
+    """Return the result of a request, by calling the methods of a store that is not ours.
 
     Args:
         store: A subclass of Store that overrides its methods.
-        op: What is wanted.
+        op: The request.
         arguments: Keys and values, as for Store._ask.
         timeout: The longest wait.
 

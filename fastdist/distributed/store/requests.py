@@ -35,7 +35,8 @@ class Op(IntEnum):
     ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
     QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
     ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
-    WITHDRAW = 15  # group, rank, world -> nothing; unless all have come, that rank has not, either
+    # group, rank, world -> nothing; unless all have come, that rank will not come, either
+    WITHDRAW = 15
     PUSH = 16  # queue, value -> nothing
     POP = 17  # queue, b"1" to wait for a value -> the value, or nothing
     QUEUE_LENGTH = 18  # queue -> how many values

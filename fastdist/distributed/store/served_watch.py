@@ -13,7 +13,7 @@ from .store import Change, Timeout, Watch
 
 
 class ServedWatch(Watch):
-    """A watch with a connection of its own, on which the server speaks unasked."""
+    """A watch with a separate connection, on which the server sends unrequested messages."""
 
     def __init__(self, store: Any, connection: Connection) -> None:
         self._store = store
@@ -46,5 +46,5 @@ class ServedWatch(Watch):
         with self._connection_lock:
             connection, self._connection = self._connection, None
         if connection is not None:
-            # The server forgets the watch when it hears that this connection has ended.
+            # The server forgets the watch when this connection has ended.
             self._store._end_watch(self, connection)

@@ -48,9 +48,10 @@ _MAX_LINE = 1000
 class StoreServer:
     """A ROUTER on tcp and inproc, its thread, and the dictionary that only this thread touches.
 
-    Requests of strangers never get here when tcp is secured; rubbish that does is answered with a
-    refusal, as is whatever else a single request raises, and a client that is gone is forgotten.
-    Who did not get in is told to `tell`, and to members that ask: this process alone knows.
+    Requests of strangers never get here when tcp is secured; invalid ones that do are answered with
+    a refusal, as are all errors of a single request, and a client that is gone is forgotten.
+    Refused connections are reported to `tell`, and to members on request: only this process knows
+    them.
     """
 
     def __init__(
@@ -116,8 +117,8 @@ class StoreServer:
             # Kept for close(); the clients see the connection end, and say so.
             self._failure = error
         finally:
-            # The last answers may be on their way: all ranks are told of a mistake at once, and
-            # rank 0, which hears first, ends the server.
+            # The last answers may be on their way: all ranks get an error at once, and rank 0,
+            # which gets it first, ends the server.
             self._router.close(linger=_FAREWELL_MS)
 
     def _serve_one(self) -> None:
@@ -152,7 +153,7 @@ class StoreServer:
         return [text.encode() for text in (host, *self._refusals.summary())]
 
     def _count(self, route: bytes, first: zmq.Frame) -> None:
-        """Tell those who count connections whose this one is; forget those that have ended."""
+        """Notify the counters of connections whose this one is; forget those that have ended."""
         connections = self._router.connections
         if connections is None:
             return  # without keys nobody is known

@@ -1,4 +1,4 @@
-"""What a store holds and what it answers: one dictionary, no threads, sockets, files or clocks."""
+"""The content of a store and its answers: one dictionary, no threads, sockets, files or clocks."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class StoreState:
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}
-        # Invariant: none of them is empty.
+        # Invariant: no queue is empty.
         self._queues: dict[bytes, deque[bytes]] = {}
         self._groups: dict[bytes, Group] = {}
-        # Whose process has ended: (rank, world size) of the job.
+        # Workers whose process has ended: (rank, world size) of the job.
         self._ended: set[tuple[int, int]] = set()
         # Requests that wait for keys, under each of their keys: a present one may be deleted.
-        # Invariant: none of them is answered.
+        # Invariant: none of the requests is answered.
         self._parked: dict[bytes, list[Request]] = {}
         self._watches: dict[Hashable, bytes] = {}
         self._deadlines: list[tuple[float, int, Request]] = []
@@ -56,7 +56,7 @@ class StoreState:
         self._groups[name] = Group(world_size)
 
     def submit(self, request: Request, now: float) -> list[Answer]:
-        """Do what is asked, or park the request until it can be done; what it raises answers it."""
+        """Execute the request, or park it until it can be executed; its error is the answer."""
         return self._attempt(self._handlers[request.op], request, now)
 
     def expire(self, now: float) -> list[Answer]:
@@ -69,7 +69,9 @@ class StoreState:
         return answers
 
     def farewell(self) -> list[Answer]:
-        """Tell those who wait in a join for whom they did: nobody else can, once this has gone."""
+        """Report to waiters in a join the members that are missing: nobody else can, once this has
+        gone.
+        """
         waiting = [request for group in self._groups.values() for request in group.parked]
         return [a for one in waiting for a in self._answer(one, Status.ENDED, self._missing(one))]
 
@@ -208,7 +210,7 @@ class StoreState:
         require_fits(name, value)
         group = self._groups.setdefault(name, Group(world_size))
         if rank == -1:
-            # Who asks for any place has none yet: its mistake is its own, and no end of the group.
+            # A request for any place has none yet: its mistake does not end the group.
             rank = self._free_place(name, group, world_size)
         life, called, labels, agreement, _, may_follow = more or [b""] * 6
         member = Member(rank, value, life, called, words(labels))
@@ -218,7 +220,7 @@ class StoreState:
             return self._answer(request, Status.OK, [])
         fault, claims = disagreement(name, group, member, world_size, agreement)
         if fault and group.is_complete():
-            # Who comes late errs alone: the others go on.
+            # A mistake of a late member is its own: the others go on.
             return self._refuse(request, fault, claims)
         if not group.error:
             group.error, group.claims = fault, claims
@@ -227,7 +229,7 @@ class StoreState:
             group.put(member)
             group.error = self._hopeless(name, group)
         if group.error:
-            # Every member hears of it: those who wait now, this one, and those still to come.
+            # Every member gets it: the waiting ones, this one, and later ones.
             return [
                 *self._refuse_parked(group),
                 *self._refuse(request, group.error, group.claims),
@@ -302,9 +304,9 @@ class StoreState:
         return self._answer(request, Status.OK, [b"in" if is_in else how, lost])
 
     def _free_place(self, name: bytes, group: Group, world_size: int) -> int:
-        """Return the lowest rank that nobody has.
+        """Return the lowest free rank.
 
-        Raises  StoreError where the world sizes differ, or all have come; told to who waits, too
+        Raises  StoreError where the world sizes differ, or all have come; waiters get it too
         """
         why = other_size(name, group, "a member", world_size)
         if not why and not group.is_complete():
@@ -434,7 +436,7 @@ class StoreState:
         return []
 
     def _changed(self, keys: list[bytes], now: float) -> list[Answer]:
-        """Answer those who waited for keys, and tell those who watch them."""
+        """Answer the requests that waited for keys, and notify the watchers of these keys."""
         answers: list[Answer] = []
         for key in keys:
             value = self._values.get(key)
@@ -474,7 +476,7 @@ class StoreState:
         return answers
 
     def _is_there(self, request: Request) -> bool:
-        """Return whether all keys are there that a request needs; a queue is no value to get."""
+        """Return whether all keys of a request exist; a queue is not a value to get."""
         if request.op is Op.GET:
             return all(key in self._values for key in request.arguments)
         if request.op is Op.POP:
@@ -500,7 +502,7 @@ class StoreState:
         return [] if request.owner is None else [Answer(request.owner, status, frames)]
 
 
-# What is done for one request.
+# The work for one request.
 _Step = Callable[[StoreState, Request, float], list[Answer]]
 
 

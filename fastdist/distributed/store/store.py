@@ -1,4 +1,4 @@
-"""What every store offers: torch's names, and what torch has not (`join`, `watch`)."""
+"""The interface of every store: torch's names, and others (`join`, `watch`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .requests import NUM_OF_JOIN, Op, Status, require_fits
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
-# Who is told of a mistake, or asked what it has seen, is not waited for longer.
+# The longest wait for a report of a mistake, or for a query of past events.
 ASK_S = 1.0
 # How often who waits for the members of a group calls the function that the caller has given.
 _LOOKS_S = 0.25
@@ -105,7 +105,7 @@ class Store:
         self.multi_set([key], [value])
 
     def get(self, key: str) -> bytes:
-        """Return what key holds, as soon as it holds something."""
+        """Return the value of key, as soon as it has one."""
         return self._ask(Op.GET, [key_bytes(key)])[0]
 
     def add(self, key: str, amount: int) -> int:
@@ -143,7 +143,7 @@ class Store:
         self._ask(Op.APPEND, [key_bytes(key), value_bytes(value)])
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Return what keys hold, as soon as all of them hold something."""
+        """Return the values of keys, as soon as each key has one."""
         return self._ask(Op.GET, [key_bytes(key) for key in keys])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
@@ -194,7 +194,7 @@ class Store:
         self.wait([f"{key}/last_member"], timeout)
 
     def clone(self) -> Store:
-        """Return another store with the same keys, with a timeout and an end of its own."""
+        """Return another store with the same keys, with a separate timeout and end."""
         raise self._lacks("clone")
 
     def join(
@@ -209,18 +209,18 @@ class Store:
         more: Sequence[bytes] = (),
         look: Callable[[], object] | None = None,
     ) -> list[bytes]:
-        """Bring value as member rank of group, and return all members' values when all have come.
+        """Add value as member rank of group, and return all members' values when all have come.
 
-        One round trip instead of one for each member. To come again with the same value is allowed.
-        If it is told who joins, a line on stderr says for whom that one waits. `more` are the other
-        arguments of Op.JOIN. `look` is called now and then while others are missing; what it raises
-        ends the wait.
+        One round trip instead of one for each member. Joining again with the same value is allowed.
+        With `who` among `more`, a line on stderr names the members that are missing. `more` are the
+        other arguments of Op.JOIN. `look` is called now and then while others are missing; its
+        error ends the wait.
 
-        Raises  StoreTimeoutError naming the ranks that did not come (given `who`, at once where the
-                store goes before they come); StoreLostError where it goes otherwise; StoreError, at
-                every member, when two disagree on the world size, when two claim one rank
+        Raises  StoreTimeoutError naming the missing ranks (given `who`, at once where the store
+                goes before they come); StoreLostError where it goes otherwise; StoreError, at every
+                member, when two disagree on the world size, when two claim one rank
                 (RankTakenError; at the second alone, where all had come), or when the launcher
-                says that one has ended that did not come
+                reports the end of one that did not come
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value), *more]
         try:
@@ -264,7 +264,7 @@ class Store:
             look()
 
     def _join_aloud(self, arguments: list[bytes], timeout_s: float, who: str) -> list[bytes]:
-        """Join, and say now and then for whom that one waits."""
+        """Join, and name the missing members now and then."""
         group, rank, world_size = arguments[0].decode(), int(arguments[1]), int(arguments[2])
         late = StoreTimeoutError("")
         with WaitLog(who, timeout_s) as line:
@@ -336,7 +336,7 @@ class Store:
         return os.getpid() != self._process_id
 
     def _require_own_process(self) -> None:
-        """Refuse a forked child: it has neither the store's threads nor file locks of its own."""
+        """Refuse a forked child: it has neither the store's threads nor separate file locks."""
         if self._is_forked():
             raise StoreError(
                 f"{self!r} was opened in process {self._process_id} before it forked process "

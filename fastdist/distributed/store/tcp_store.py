@@ -53,7 +53,7 @@ _HANDSHAKE_S = 1.0
 _PUBLISHED_WITHIN_S = 1.1
 _CLOSE_S = 5.0
 _CONNECT_S = 5.0
-# Who joins asks again and again; what is over then shall be over.
+# A joining worker tries again and again; an attempt must end.
 _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
@@ -71,19 +71,18 @@ _served_lock = threading.Lock()
 class TCPStore(Store):
     """torch's TCPStore: `is_master` serves the dictionary from this process, the others connect.
 
-    Each call that waits has a connection of its own, taken from those that idle or made anew, so
-    that no call holds up another. With `world_size`, the constructor of the master waits until
-    that many stores have connected, unless `wait_for_workers` is false. With `multi_tenant`, a
-    master uses the store that this process serves at the address already. `master_listen_fd` is a
-    socket that listens at the port; it is closed, and the store takes its port.
+    Each call that waits uses a separate connection, so that no call holds up another. With
+    `world_size`, the constructor of the master waits until that many stores have connected, unless
+    `wait_for_workers` is false. With `multi_tenant`, a master uses the store that this process
+    serves at the address already. `master_listen_fd` is a socket that listens at the port; it is
+    closed, and the store takes its port.
 
-    Who is refused is told, with `is_master`, to `tell`: by default to the log, a line for each
-    host and reason. With `goes_on`, a master keeps the secret that another has left which was
-    killed at the port: its clients know that one.
+    With `is_master`, refused connections are reported to `tell`, by default to the log: a line for
+    each host and reason. With `goes_on`, a master keeps the secret of a killed one at the port.
 
     Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for none where the store
             needs one; StoreTimeoutError when no store answers within timeout; StoreError when the
-            port cannot be had
+            port cannot be bound
     """
 
     def __init__(
@@ -116,12 +115,12 @@ class TCPStore(Store):
         self._address = numeric_address(self.host) or self.host
         access = choose_access(self._address, security, secret, certificates)
         self._source, self._secret, self._folder = access
-        # Whose certificate is shown, where there are any.
+        # The rank whose certificate is shown, where there are any.
         self._rank = rank
         self._server: StoreServer | None = None
-        # Where this process serves: what hears a line, with its level, of who was refused.
+        # Where this process serves: gets a line, with its level, for each refused connection.
         self._tell = tell
-        # What our own secret was left in.
+        # The file in which our own secret was left.
         self._published: int | None = None
         self._prepare()
         self.port = port
@@ -195,7 +194,7 @@ class TCPStore(Store):
         self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
 
     def clone(self) -> TCPStore:
-        """Return another client of the same store, with a timeout and an end of its own."""
+        """Return another client of the same store, with a separate timeout and end."""
         options: dict[str, Any] = {"rank": self._rank}
         if self._folder is not None:
             options["certificates"] = self._folder
@@ -205,11 +204,11 @@ class TCPStore(Store):
         return shared or TCPStore(self.host, self.port, timeout=self.timeout, **options)
 
     def begin_round(self) -> None:
-        """Let those come again whose processes have ended: the job's workers are started anew."""
+        """Let workers whose processes have ended join again: the job's workers are restarted."""
         self._ask(Op.ROUND, [])
 
     def query_host(self, line: str = "") -> list[str]:
-        """Return who hosts the store, and whom it has refused; have it told a line, if given."""
+        """Return the store's host and its refused connections; report a line to it, if given."""
         lines = [line.encode()] if line else []
         return [frame.decode(errors="replace") for frame in self._ask(Op.QUERY_HOST, lines, ASK_S)]
 
@@ -302,7 +301,7 @@ class TCPStore(Store):
         if self._source is SecretSource.PUBLISHED and self._secret is None:
             self._secret = JobSecret.generate()
         security = server_security(self._secret, self._folder)
-        # What the host says counts: a client with another size, come first, is the one that errs.
+        # The host's size counts: a client with another size, which came first, is the wrong one.
         groups = {_WORKERS.encode(): world_size} if world_size else {}
         self._server = StoreServer(self._address, port, security, self._tell, groups)
         self.port = self._server.port
@@ -394,7 +393,7 @@ class TCPStore(Store):
         self._drop(connection)
 
     def _connect_again(self, deadline: float) -> Connection:
-        """Make a connection for who asked before, and need not wait for a store that has gone."""
+        """Reconnect for a caller that had a connection; do not wait for a store that has gone."""
         try:
             return self._connect(deadline)
         except StoreTimeoutError as error:

@@ -1,4 +1,4 @@
-"""The line on stderr that says for whom a worker waits while its group comes together."""
+"""The line on stderr that names the missing workers while a group comes together."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Final, Self, TextIO
 
 # A group that starts as it should is together before anything is said.
 _FIRST_S: Final = 2.0
-# Who gives no limit waits for ever, and is not told of how long.
+# Without a limit the wait is for ever, and the line names no limit.
 WITHOUT_LIMIT_S: Final = 1e9
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
 class WaitLog:
-    """Tells after two seconds, and then now and again, what is waited for; nothing if all is quick.
+    """Reports the missing workers after two seconds, and then now and again; nothing if all is
+    quick.
 
-    On a terminal one line is redrawn every two seconds and goes in the end. Elsewhere each time is
-    a line of its own, after twice the pause of the one before.
+    On a terminal one line is redrawn every two seconds and is removed in the end. Elsewhere each
+    report is a separate line, after twice the pause of the one before.
     """
 
     def __init__(self, who: str, timeout_s: float, out: TextIO | None = None) -> None:
@@ -58,9 +59,9 @@ class WaitLog:
         return time.monotonic() - self._start
 
     def pauses(self, most_s: float = math.inf) -> Iterator[float]:
-        """Yield how long to wait each time until there is something to tell, up to the timeout.
+        """Yield how long to wait each time until the next report, up to the timeout.
 
-        Note    where that is to be `most_s` at the most, log_now_and_again is what tells
+        Note    where that is limited to `most_s`, log_now_and_again reports
         """
         pause = min(_FIRST_S, most_s)
         while True:
@@ -78,7 +79,7 @@ class WaitLog:
         return self.waited_s >= self._timeout_s
 
     def log_now_and_again(self, whom: str) -> None:
-        """Tell if it is time to: for who waits in short steps of its own."""
+        """Report if it is time to: for code that waits in short steps."""
         if self.waited_s >= self._next_s:
             self._next_s = self._next_s + _FIRST_S if self._is_terminal else 2.0 * self._next_s
             self.tell(whom)

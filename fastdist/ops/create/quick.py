@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.device import CPU, chosen
 from ...core.dtypes import DType, bool_, float32, float64, int64
-from ...core.errors import out_of_memory
+from ...core.errors import raise_out_of_memory
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.op import PLAIN
 from ...graph.modes import modes
@@ -71,7 +71,7 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
             try:
                 array = make(given, wanted.numpy)
             except MemoryError as error:
-                raise out_of_memory(error) from error
+                raise_out_of_memory(error)
             except (TypeError, ValueError, OverflowError):
                 return general(*size, dtype=dtype)  # which explains the error
             if array.nbytes >= LINES_FROM:
@@ -156,7 +156,7 @@ def quick_full(general: F) -> F:
         try:
             array = np.empty(size, wanted.numpy)
         except MemoryError as error:
-            raise out_of_memory(error) from error
+            raise_out_of_memory(error)
         except (TypeError, ValueError, OverflowError):
             return general(*args, dtype=dtype)  # which explains the error
         if array.nbytes >= LINES_FROM:

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.caller_warning import warn_caller
 from ...core.device import CPU
 from ...core.dtypes import bool_, int32, int64, uint8
-from ...core.errors import out_of_memory
+from ...core.errors import raise_out_of_memory
 from ...core.sequences import as_lists
 from ...core.torch_function import NEVER_ASKED, is_offered
 from ...tensor.axes import DimError
@@ -146,7 +146,7 @@ def _as_index(value: Any) -> Tensor:
     try:
         array = np.asarray(as_lists(value))
     except MemoryError as error:
-        raise out_of_memory(error) from error
+        raise_out_of_memory(error)
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":

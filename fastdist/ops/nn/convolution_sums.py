@@ -16,6 +16,7 @@ from ...tensor.tensor import Tensor
 # three ops here: `convolve` (y's), `convolve_back` (x's) and `correlate` (weight's). So the
 # derivatives of each are the other two with the same stride, padding, dilation and groups, and so
 # are the derivatives of these: all orders exist. A transposed convolution is convolve_back.
+#
 # `size` is that of the result, which does not follow from the others: a stride leaves numbers over,
 # and padding="same" may put one more behind than before. `padding` is the padding before; the
 # padding behind follows from the sizes.

@@ -2,6 +2,7 @@
 // primitives.cuh, typedefs of Stored (in memory), Real (computed) and Index (counts elements), the
 // number of axes DIMS, the entries of one thread, CHUNK, and the reduction MET: SUM, MEAN, PROD,
 // AMAX or AMIN.
+//
 // Entries are sorted by their place, and those of one place are reduced in their order in memory,
 // as the CPU's kernel does: a thread takes those of one place in one chunk, so that a place with
 // many does not wait for one thread. So results repeat, and each entry is read once.

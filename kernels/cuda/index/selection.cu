@@ -1,5 +1,6 @@
 // The first few words of each row, in order; equals in their order in memory. radix.py puts
 // radix.cuh before this text.
+//
 // A block has a row. From the highest digit down it counts the words that agree with the known
 // digits of the last wanted word; each count gives one digit more of it. Then it takes the words
 // before that one, and the first of its equals, and sorts them in shared memory. Bound by memory: a

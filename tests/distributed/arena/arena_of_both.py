@@ -30,7 +30,7 @@ class Both:
         return block
 
     def send(self, array: np.ndarray[Any, Any], message_id: int = 1) -> np.ndarray[Any, Any]:
-        """Return what the borrower gets of an array."""
+        """Return the borrower's copy of an array."""
         return borrowed(self.lend(array.data.cast("B"), message_id), array)
 
     def lent(self) -> int:
@@ -46,7 +46,7 @@ class Both:
 
 
 def borrowed(block: bytes, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return what the borrower gets of an array that was copied into a block."""
+    """Return the borrower's view of an array that was copied into a block."""
     return np.ndarray(array.shape, array.dtype, borrow(block, array.nbytes))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: memory that is lent within one process."""
+"""Fixtures of this folder: memory that is lent within one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Borrowed blocks in forked children: copies of their own, whatever the parent does next."""
+"""Borrowed blocks in forked children: private copies, whatever the parent does next."""
 
 from __future__ import annotations
 

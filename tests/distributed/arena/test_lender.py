@@ -1,4 +1,4 @@
-"""What goes by the arena and what in the message, and what a peer that has no arena is told."""
+"""The choice between arena and message, and the refusal for a peer without an arena."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a worker without others, and three with each other."""
+"""Fixtures of this folder: a worker without others, and three with each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that notes what it is asked to send, and fails where a test wants it to."""
+"""An agent that records the messages to send, and fails where a test wants it to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FakeAgent:
         self.device_maps: dict[int, dict[Device, Device]] = {}
         self.futures: list[Future[Any]] = []
         self.workers = self  # which find each other
-        # Without a thread: what gathers is told when the test says so.
+        # Without a thread: notices are sent when the test says so.
         self.notice_sender = NoticeSender(self.send)
         self.when_sent: Callable[[int], None] = lambda worker_id: None
 

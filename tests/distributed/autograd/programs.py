@@ -1,4 +1,4 @@
-"""What the workers of these tests run, and the group that they are."""
+"""The functions that workers of these tests run, and their group."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_send_that_still_runs_for_an_earlier_pass_takes_nothing_of_a_later_one
     send = add_send_rpc_backward(context, 7, [x], life(2))
 
     def hold_the_first(grads: tuple[Tensor, ...]) -> None:
-        # Its pass has not failed, when it is asked, and the gradients are taken afterwards.
+        # Its pass has not failed at the check, and the gradients are taken afterwards.
         if threading.current_thread() is first:
             is_inside.set()
             assert may_go_on.wait(10)

@@ -1,4 +1,4 @@
-"""The claim: a clean-up that fails is told in the log, and one that ends with RPC is not."""
+"""The claim: a clean-up that fails is logged, and one that ends with RPC is not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.distributed.workers import Group, run_group
 
 
 class Warnings(logging.Handler):
-    """What is told of contexts, as text."""
+    """The logged texts about contexts."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -48,8 +48,8 @@ def test_a_shutdown_right_after_a_context_warns_of_nothing() -> None:
 def reach_w1() -> None:
     join({"rpc_timeout": 30})
     if os.environ["RANK"] == "1":
-        # So that it is told while it lives, and nobody hears that it was: who is known to be lost
-        # is told nothing.
+        # So that it gets the notice while it lives, and nobody gets its answer: known lost workers
+        # get no notices.
         never = Future[None]()
         register_handler(rpc.MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, lambda request: never)
     if os.environ["RANK"] == "0":

@@ -212,7 +212,7 @@ def test_a_context_that_is_released_before_it_came_does_not_come(container: Any)
     container.release_context_if_present(5 << 48, notified_by=life(5))
     with pytest.raises(ContextReleasedError, match="it was released before this message arrived"):
         container.get_or_create_context(5 << 48)
-    # What this worker itself never had leaves no trace.
+    # A context that this worker never had leaves no trace.
     container.release_context_if_present(6 << 48)
     container.get_or_create_context(6 << 48)
 

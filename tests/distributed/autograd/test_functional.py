@@ -259,7 +259,7 @@ BACKWARDS = {
 @on_worker(0)
 def test_what_differentiates_backwards_in_one_process_refuses_a_call_to_another(name: str) -> None:
     x = leaf(1).detach()
-    # As for torch, nothing would tell that the zeros are wrong.
+    # As in torch, nothing would show that the zeros are wrong.
     with pytest.raises(
         GraphError,
         match=r"^rpc: doubled on worker 'w1' \(rank 1\): it would receive a tensor that func",
@@ -267,7 +267,7 @@ def test_what_differentiates_backwards_in_one_process_refuses_a_call_to_another(
         BACKWARDS[name](_times_two_there, x)
     with pytest.raises(GraphError, match="would receive a tensor that func"), da.context():
         BACKWARDS[name](_times_two_there, x)
-    # What does not follow from what is differentiated by may go.
+    # Tensors that do not depend on the inputs may be sent.
     other = leaf(2)
     found = fastdist.func.grad(lambda t: (t * _times_two_there(other)).sum())(x)
     assert fastdist.allclose(found, 2.0 * other.sin())

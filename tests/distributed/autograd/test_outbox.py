@@ -30,7 +30,7 @@ def test_gradients_wait_for_the_first_heavy_node_or_until_the_oldest_has_waited_
         now[0] += 0.5 * HOLD_S
         assert outbox.is_due(0)
         outbox.flush()
-        # The next ones wait anew.
+        # The next ones start a new wait.
         outbox.add(life(1), Gradients(7, [fastdist.ones(2)]))
         assert not outbox.is_due(0)
         outbox.flush()

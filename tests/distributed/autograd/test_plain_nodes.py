@@ -181,7 +181,7 @@ def test_a_heavy_node_sends_what_another_waits_for_before_it_goes_on(
         found = da.get_gradients(context_id)
         alone = fastdist.autograd.grad(linear(x.detach(), weight, bias).sum(), (weight, bias))
         assert [found[weight].tolist(), found[bias].tolist()] == [one.tolist() for one in alone]
-        # The graph was retained; the second pass lets go of it.
+        # The graph was retained; the second pass releases it.
         da.backward(context_id, [y.sum()])
         assert da.get_gradients(context_id)[bias].tolist() == (2 * alone[1]).tolist()
         with pytest.raises(RuntimeError, match="second time"):

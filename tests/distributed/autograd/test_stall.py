@@ -125,7 +125,7 @@ def test_who_cannot_begin_does_not_keep_a_pass_that_is_at_rest(
     begun: list[Future[Any]] = []
     with pytest.raises(GraphError, match="stuck"):
         wait_for_pass(*a_pass(is_auto=True), never, begun)
-    # It is asked once, as often as it is found asleep.
+    # It gets one request, however often it is found asleep.
     assert begun == agent.futures and len(begun) == 1
 
 
@@ -158,7 +158,7 @@ def test_a_pass_in_which_no_send_waits_has_not_come_to_rest(rounds: list[Round |
 def test_a_pass_at_rest_that_waits_for_who_is_gone_ends_by_its_loss(
     rounds: list[Round | None],
 ) -> None:
-    # The root has heard of it, and who waits has not.
+    # The root has got the error, and the waiter has not.
     without = {ME: told(0, 2, 1), OTHER: told(0, 1, 2, 77)}
     rounds += [without, without]
     with pytest.raises(
@@ -170,7 +170,7 @@ def test_a_pass_at_rest_that_waits_for_who_is_gone_ends_by_its_loss(
 def test_who_waits_for_an_answer_hears_of_another_part_that_fails() -> None:
     begun, asked = [Future[Any](), Future[Any]()], SimpleNamespace(has_come=never)
     assert not has_answer(asked, begun, 0.0)  # type: ignore[arg-type]
-    begun[1].set_exception(GraphError("for its gradients the one that is asked waits"))
+    begun[1].set_exception(GraphError("the queried worker waits for its gradients"))
     assert has_answer(asked, begun, 10.0)  # type: ignore[arg-type]
 
 

@@ -73,7 +73,7 @@ def test_a_receive_keeps_the_map_by_which_its_tensors_came_turned_round(kind: st
     with da.context() as context_id:
         z, there = rpc.rpc_sync("w1", sum_and_maps, (x, y))
         assert there == [{f"{kind}:1": f"{kind}:0", f"{kind}:0": f"{kind}:1"}]
-        # What came back did so by the caller's map: its gradients go by it.
+        # The result came back by the caller's map: its gradients use it.
         assert str(z.device) == f"{kind}:0"
         assert maps_here() == [{f"{kind}:0": f"{kind}:1", f"{kind}:1": f"{kind}:0"}]
         da.backward(context_id, [z.sum()])
@@ -86,7 +86,7 @@ _words: list[dict[str, Any]] = []
 
 
 def listen_for_gradients() -> None:
-    """Note, in this worker, what is told with gradients that come."""
+    """Record, in this worker, the metadata of incoming gradients."""
     from fastdist.distributed.rpc import handlers
 
     handle = handlers.handler_of(BACKWARD)

@@ -348,7 +348,7 @@ def test_a_value_that_would_need_code_to_load_is_refused_with_its_key(tmp_path: 
     with pytest.raises(TypeError, match=r"'a\.b' of the state dict is a \w*Path, which could"):
         dcp.save({"a": {"b": tmp_path}, "c": 1}, checkpoint_id=tmp_path / "a")
     assert not (tmp_path / "a").exists()
-    # What does not even pickle is named alike.
+    # A value that does not even pickle is named in the same way.
     with pytest.raises(TypeError, match=r"'a\.b' of the state dict is a lock, which could not"):
         dcp.save({"a": {"b": threading.Lock()}}, checkpoint_id=tmp_path / "2")
 

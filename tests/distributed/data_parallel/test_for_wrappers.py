@@ -1,4 +1,4 @@
-"""What wrappers of modules call that are not DistributedDataParallel."""
+"""Calls by wrappers of modules other than DistributedDataParallel."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_workers_that_others_alone_have_reached_are_asked_as_well() -> None:
     a, b = leaf(1), leaf(2)
     rpc.rpc_sync("w1", close_gate)
     with da.context() as context_id:
-        # No answer has come that tells of w2.
+        # No answer that names w2 has come.
         answer = rpc.rpc_async("w1", mix_elsewhere_and_wait, (a, b))
         found = da.explain(context_id)
         while 2 not in found.names:
@@ -245,7 +245,7 @@ def test_of_roots_that_nobody_holds_it_tells_what_left_for_them_and_when() -> No
         node = weakref.ref(root.grad_fn, lambda _: gone.set())
         da.backward(context_id, [root])
         del root
-        # Who ran the pass may hold it for a moment more.
+        # The thread that ran the pass may hold it a moment longer.
         assert gone.wait(10.0) and node() is None
         found = da.explain(context_id)
     first, hop = found.critical_path[:2]

@@ -1,4 +1,4 @@
-"""The claim: of a pass that failed, `explain` says what failed, where, and who was lost."""
+"""The claim: for a failed pass, `explain` shows what failed, where, and the lost workers."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def explain_a_loss() -> None:
         assert one.names[1] == "w1"
         lines = str(one).splitlines()
         assert "  w1 (rank 1): lost" in lines and any("w0 -> w1" in line for line in lines)
-        # What was waited for is the worker that was lost, not what this one did meanwhile.
+        # The pass waited for the lost worker, not for this one's work meanwhile.
         *_, last = one.critical_path
         assert isinstance(last, Hop) and (last.to_worker, last.arrived) == (1, None)
         assert one.describe(last).endswith(f"{id_text(last.message_id)}; w1 was lost")

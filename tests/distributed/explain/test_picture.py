@@ -1,4 +1,4 @@
-"""The claim: known pieces of a graph are told and drawn exactly: each at its time, in its row."""
+"""The claim: known pieces of a graph are described and drawn at their exact time and row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastdist.distributed.explain.explanation import Explanation
 from fastdist.distributed.explain.pieces import ROOT, Hop, Stretch
 
 NAMES = {0: "w0", 1: "w1", 2: "w2"}
-# Worker 2 is who is waited for; worker 1 does two things at once, the second of which goes on.
+# Worker 2 is waited for; worker 1 does two things at once, the second of which goes on.
 STRETCHES = [
     Stretch(0, ROOT, (1, 2), 5, 0, 0.0, 0.1),
     Stretch(1, 1, (3,), 50, 2, 0.2, 0.3),

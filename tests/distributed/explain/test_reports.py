@@ -1,4 +1,4 @@
-"""The claim: what workers report of a pass is told in the time of whoever asks."""
+"""The claim: workers' reports on a pass are shown in the time of the caller of explain."""
 
 from __future__ import annotations
 

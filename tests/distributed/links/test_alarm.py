@@ -1,4 +1,4 @@
-"""A call's patience: when it warns, when it gives up, and whom it names."""
+"""The timeouts of a call: when it warns, when it gives up, and the members that it names."""
 
 from __future__ import annotations
 

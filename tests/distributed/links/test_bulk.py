@@ -169,7 +169,7 @@ def test_a_piece_that_belongs_nowhere_ends_the_group(monkeypatch: pytest.MonkeyP
 
 
 class Poller:
-    """Stands for select.poll: notes what is asked of it, and has nothing."""
+    """Replaces select.poll: records its calls, and reports no events."""
 
     def __init__(self) -> None:
         self.did: list[tuple[object, ...]] = []

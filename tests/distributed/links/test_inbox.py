@@ -89,6 +89,6 @@ def test_a_wait_ends_with_a_message_and_with_the_alarm() -> None:
         else:
             assert inbox.take(1, 0, wire.DATA, 0, patient)[1] == [expected]
         thread.join()
-    # What is there is given although the group has ended: it was sent before.
+    # Messages from before the group's end are still returned: they were sent before.
     put(inbox, 0, b"late")
     assert inbox.take(1, 0, wire.DATA, 0, NOW)[1] == [b"late"]

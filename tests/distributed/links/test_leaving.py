@@ -263,7 +263,7 @@ def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
 def test_a_message_of_a_member_that_has_left_is_not_waited_for(
     machines: str, shows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody sends that member anything, so no goodbye comes from it."""
+    """Nobody sends to that member, so no goodbye comes from it."""
     if shows == "memory":
         # As if it were another process, which lives on.
         monkeypatch.setattr(hub.Hub, "hub_closed", lambda *_: None)

@@ -1,4 +1,4 @@
-"""Members of one machine: what a wait for counters makes of those that leave meanwhile."""
+"""Members of one machine: waits for counters when members leave meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastdist.distributed.process_group.transport import Call
 
 
 class Words:
-    """The words of a segment, which change as soon as one of them was read for the second time.
+    """The words of a segment, which change as soon as one of them is read again.
 
     The first time is before the wait.
     """

@@ -195,7 +195,7 @@ def test_members_that_leave_wait_until_others_have_read_what_they_sent(
             transport._say_goodbye()
             timer.join()
             taken = time.monotonic() - began
-            # What was read is not awaited again.
+            # A message that was read is not awaited again.
             transport._have_read.add(1)
             transport._say_goodbye()
             is_read.wait(20.0)

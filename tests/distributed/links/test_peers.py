@@ -1,4 +1,4 @@
-"""How a hub learns that another process is lost, and whom it tells."""
+"""How a hub detects that another process is lost, and which groups it notifies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fastdist.distributed.sockets.security import NoSecurity
 
 
 class Group:
-    """Stands for a group: notes whom it lost."""
+    """Replaces a group: records the members that it lost."""
 
     def __init__(self) -> None:
         self.lost: list[tuple[int, str]] = []
@@ -158,7 +158,7 @@ def test_the_first_reason_stays_and_all_groups_of_a_peer_learn_it_soon(hub: Hub)
     hub._declare_lost(peer, "the second")
     for group in groups:
         assert group.arrived.wait(5.0)
-    # What it sent before its end may be read first.
+    # Messages from before its end may be read first.
     assert time.monotonic() - began >= hubs._READ_ON_S
     assert [group.lost for group in groups] == [[(1, "the first")]] * 2
     assert other.lost == [] and peer.closed.wait(time.monotonic())

@@ -1,4 +1,4 @@
-"""The claim that records leave and arrive whole, and that who waits for them knows for whom."""
+"""The claim that records leave and arrive whole, and that waits name the members in question."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def group() -> Iterator[Group]:
 
 
 class Scaled(nn.Module):
-    """Has a parameter of its own, one below, a switch, and arguments by name."""
+    """Has a parameter, one in a child, a switch, and arguments by name."""
 
     def __init__(self, size: int, scale: float = 1.0) -> None:
         super().__init__()

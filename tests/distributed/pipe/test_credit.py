@@ -1,4 +1,4 @@
-"""What one peer's unanswered calls may hold, and who waits when it is too much."""
+"""The limits of one peer's unanswered calls, and the callers that wait when they are reached."""
 
 from __future__ import annotations
 

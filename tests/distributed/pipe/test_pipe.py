@@ -1,4 +1,4 @@
-"""A pipe whose peer is lost: every wait ends, and everybody gets an error of his own."""
+"""A pipe whose peer is lost: every wait ends, and everybody gets a separate error."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_pipe_in_error_raises_a_fresh_copy_each_time(use: Callable[[Pipe], Any
         assert not caught.value.may_have_run
         raised.append(caught.value)
     assert raised[0] is not raised[1]
-    # The pipe's own holds no frames of those who asked.
+    # The pipe's own error holds no frames of callers.
     assert error.__traceback__ is None
 
 

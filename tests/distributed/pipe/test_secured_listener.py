@@ -1,4 +1,4 @@
-"""Who a listener takes a message to be from, and how many connections one member gets."""
+"""The sender that a listener attributes a message to, and the connections of one member."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lane_of(rank: int, listener: ZmqListener, closed: Doorbell) -> Lane:
 
 
 def exchange(lane: Lane, listener: ZmqListener) -> int | None:
-    """Say something on a lane, hear the answer, and return whom it was taken to be from."""
+    """Send on a lane, receive the answer, and return the sender that it was attributed to."""
     lane.send(Message(0x102, 1).encode(), soon())
     received = listener.receive(soon())
     assert received is not None

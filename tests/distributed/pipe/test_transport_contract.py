@@ -1,4 +1,4 @@
-"""What every transport promises: messages in order, whole, and no wait that is not ended."""
+"""The contract of every transport: messages in order, whole, and every wait ends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Ends:
         return lane
 
     def by_zeromq(self) -> Lane:
-        """Connect by what a transport of rings has beside them."""
+        """Connect by the transport that accompanies rings."""
         name = "ipc" if self.transport == "shm" else self.transport
         lane = self.context.connect(name, self.listener.addresses[name], self.closed, "rank:0")
         self.lanes.append(lane)
@@ -89,7 +89,7 @@ def test_frames_that_nobody_announced_are_no_route_of_the_next_message(ends: End
     other.send(Message(0x102, 1).encode(), soon())
     known = ends.listener.receive(soon())
     assert known is not None
-    # A ring's route is no bytes that anybody could send.
+    # A ring's route is not bytes that anybody could send.
     route = known.route if isinstance(known.route, bytes) else bytes(5)
     forged = [route, *Message(0x102, 666).encode()]
     liar.send([*Message(0x102, 2).encode(), *forged], soon())
@@ -229,7 +229,7 @@ def test_a_reply_to_one_gone_wakes_the_reader_whose_edge_it_took(ends: Ends) -> 
     assert gone is not None
     other.close()
     wait_until_gone(ends, gone)
-    # What is left of it may wake the reader once more, with nothing to read, and late.
+    # Its remains may wake the reader again, with nothing to read, and late.
     if not is_woken_by_a_refused_reply(ends, lane, gone, 3):
         assert is_woken_by_a_refused_reply(ends, lane, gone, 4)
 

@@ -1,4 +1,4 @@
-"""What a listener remembers of connections that prove nothing: not more than there can be."""
+"""A listener's memory of connections that prove nothing is bounded by their possible number."""
 
 from __future__ import annotations
 

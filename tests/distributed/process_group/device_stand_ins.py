@@ -1,4 +1,4 @@
-"""What stands for events, clocks and the transports of GPUs in tests of the backend nccl."""
+"""Stand-ins for events, clocks and the transports of GPUs in tests of the backend nccl."""
 
 from __future__ import annotations
 

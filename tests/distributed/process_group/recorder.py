@@ -24,7 +24,7 @@ class Asked:
 
 
 class Recorder:
-    """A transport that notes what it is asked, and fills each result with 10, 11, 12..."""
+    """A transport that records its calls, and fills each result with 10, 11, 12..."""
 
     def __init__(self) -> None:
         self.rank, self.size = RANK, SIZE

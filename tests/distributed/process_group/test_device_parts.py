@@ -131,7 +131,7 @@ def test_tensors_of_gpus_are_found_in_lists() -> None:
 
 
 class Communicator:
-    """Notes what it is asked, without arrays."""
+    """Records its calls, without arrays."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -396,7 +396,7 @@ def test_messages_are_compared_in_their_order_if_the_level_asks_for_it(
     monkeypatch.setattr(debug_level, "_debug_level", None)
     for number in range(2):
         carrier._check_messages(CALL, messages)
-        # What is sent is announced before anything is awaited.
+        # Sends are announced before any wait.
         assert asked == [
             ("send", number, "send", "float32, 2 numbers", 0, 1, 0),
             ("send", number, "send", "float32, 1 numbers", 0, 0, 0),
@@ -422,7 +422,7 @@ def test_a_failure_ends_all_and_is_raised_by_later_calls(carrier: NcclCarrier) -
     with pytest.raises(CollectiveError, match="it failed"):
         carrier.start(CALL, lambda *_: None, [fd.ones(1)], None, is_async=True)
     carrier.close()
-    # What was aborted is not closed as well.
+    # An aborted part is not closed as well.
     assert part.asked == [("abort",)] and carrier._parts == {} and ended == [error, "closed"]
 
 

@@ -92,7 +92,7 @@ def test_members_report_how_far_they_are_and_why_they_failed(
     assert json.loads(store.get("called.0"))[0] == 4
     made._exchange(store, is_urgent=True)
     assert json.loads(store.get("called.0"))[0] == 5
-    # What has not changed is not written again.
+    # An unchanged value is not written again.
     store.delete_key("called.0")
     clock.now += 1.0
     made._look()

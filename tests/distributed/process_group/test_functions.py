@@ -1,4 +1,4 @@
-"""The functions that programs call: their defaults, who waits for whom, and what they ask."""
+"""The functions that programs call: their defaults, their waits, and their requests."""
 
 from __future__ import annotations
 

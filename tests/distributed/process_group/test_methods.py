@@ -378,7 +378,7 @@ def test_no_target_is_written_where_its_elements_share_memory(group: ProcessGrou
         with pytest.raises(RuntimeError, match="single memory location"):
             call()
     assert group._carriers["gloo"].asked == []
-    # What is only read may be such a tensor.
+    # An input may be such a tensor.
     group._allgather_base(fd.zeros(18), wide).wait()
     assert asked_of(group).arguments == ([3, 6], [1.0] * 6)
 

@@ -45,7 +45,7 @@ DTYPES = [
 
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Return what runs a function in members that MPI started, which are threads."""
+    """Return a function that runs another one in members that MPI started, which are threads."""
     monkeypatch.setattr(mpi_library, "why_missing", lambda: "")
     for module in (mpi_library, mpi):
         monkeypatch.setattr(module, "library", lambda: thread_mpi.MPI)

@@ -57,7 +57,7 @@ def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def members(function: Callable[[int], Any], **options: Any) -> list[Any]:
-    """Run function(rank) in two members, each of which has a GPU of its own."""
+    """Run function(rank) in two members, each with a separate GPU."""
 
     def member(rank: int) -> Any:
         fd.cuda.set_device(rank)
@@ -372,7 +372,7 @@ def test_with_detail_a_mismatch_is_an_error_with_the_lines_of_both(
 
     for text in members(member):
         assert text.count("test_nccl.py:") == 2 and "float32 of shape (2,)" in text
-    # What differed was given to no GPU.
+    # Mismatched calls were given to no GPU.
     names = sorted(name for name, _ in nccl.calls)
     assert names == ["allReduce"] * 4 + ["recv"] * 2 + ["send"] * 2
 

@@ -185,7 +185,7 @@ def test_a_lane_is_busy_while_a_job_runs_or_waits() -> None:
     gate.set()
     for work in works:
         work.wait()
-    # What begins meanwhile waits for the job that runs in its caller's thread.
+    # Later jobs wait for the job that runs in its caller's thread.
     order: list[str] = []
 
     def job(number: int) -> None:

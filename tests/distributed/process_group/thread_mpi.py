@@ -1,4 +1,4 @@
-"""What fastdist uses of mpi4py, for members that are threads of one process."""
+"""The part of mpi4py that fastdist uses, for members that are threads of one process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Request:
 
 
 class Status:
-    """Who sent a message."""
+    """The sender of a message."""
 
     source = -1
 
@@ -82,7 +82,7 @@ class World:
         # (communicator, number) -> rank -> what it brings.
         self.calls: dict[Any, dict[int, Any]] = {}
         self.mail: dict[Any, list[tuple[int, int, bytes]]] = {}
-        # What the next call raises.
+        # The error of the next call.
         self.failure: MPIError | None = None
         self.names: list[str] = []
 
@@ -285,7 +285,7 @@ _TYPES = {
 
 
 class _Library:
-    """Stands for the module mpi4py.MPI; each thread has a COMM_WORLD of its own."""
+    """Replaces the module mpi4py.MPI; each thread has a separate COMM_WORLD."""
 
     THREAD_SERIALIZED, ERR_PROC_FAILED = 2, 101
     ANY_SOURCE, TAG_UB = _ANY, 0
@@ -305,7 +305,7 @@ class _Library:
         return here.world  # type: ignore[no-any-return]
 
     def Query_thread(self) -> int:
-        """Return what threads may do."""
+        """Return the thread level."""
         return self.thread_level
 
 

@@ -127,7 +127,7 @@ def wait_for_the_events_of_a_remote_call(x: fd.Tensor) -> None:
     with autograd_profiler.profile() as p:
         rref = rpc.remote("worker1", double, (x,))
         rref._get_profiling_future().wait()
-        # What comes once the block is left is in no profile.
+        # Work after the end of the block is in no profile.
     key = "rpc_remote#double(worker0 -> worker1)"
     assert key in {event.name for event in p.function_events}
     unprofiled = rpc.remote("worker1", double, (x,))
@@ -227,7 +227,7 @@ def check_strict() -> None:
         op, kernel = sorted(ops, key=lambda event: event.device_type.value)
         assert (op.device_memory_usage, op.node_id, op.is_remote) == (512, 1, True)
         assert op.stack[0].endswith(": on_a_device") and op.use_device == "sim"
-        # What the device did is waited for, and comes back with the op.
+        # The device's work is waited for, and comes back with the op.
         assert kernel.device_type is DeviceType.PrivateUse1 and kernel.node_id == 1
         assert kernel.thread_name == "fastdist-sim-0-stream-0"
         assert op.device_time_total == kernel.device_time_total > 0
@@ -288,7 +288,7 @@ def check_failures(x: fd.Tensor) -> None:
     # Nothing is kept of what failed, and the thread's next call has no key yet.
     manager = rpc.RemoteProfilerManager.get_instance()
     assert not manager._keys and not manager.is_current_key_set()
-    # What comes when nobody records any more is the answer alone.
+    # An answer that arrives after the profile has no events.
     with profile():
         future = rpc.rpc_async("worker1", hold, (0.1,))
     assert future.wait() is None

@@ -1,4 +1,4 @@
-"""The claim that the critical path of a pass is the chain of those that others waited for."""
+"""The claim that the critical path of a pass is the chain of pieces that others waited for."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_all_workers_lie_on_one_time_line_with_arrows_and_the_critical_path() ->
 
 def layer_that_waits(x: fd.Tensor, w: fd.Tensor) -> fd.Tensor:
     y = layer(x, w)
-    # Its gradient takes longer than a root waits before it asks who has not begun.
+    # Its gradient takes longer than a root waits before it sends its queries.
     y.register_hook(lambda g: hold_on())
     return y
 
@@ -122,7 +122,7 @@ def check_a_slow_pass() -> None:
     x, w = fd.ones(4, 4, requires_grad=True), fd.ones(4, 4)
     with profiler.profile() as p, dist_autograd.context() as context_id:
         y = rpc.rpc_sync("worker1", layer_that_waits, (x, w))
-        # Of this answer no gradient is asked: worker 2 hears of the pass by a word alone.
+        # This answer gets no gradient: worker 2 learns of the pass only by a notice.
         rpc.rpc_sync("worker2", layer, (x, w))
         dist_autograd.backward(context_id, [y.sum()])
     names = [arrow.sender.name for arrow in p.time_line.arrows]
@@ -178,7 +178,7 @@ def check_mistakes() -> None:
             p.events()
         with pytest.raises(RpcError, match="being profiled already, by worker 0"):
             rpc.rpc_sync("worker1", profile_again)
-        # Who could not profile all profiles none.
+        # If one worker cannot be profiled, none is.
         with pytest.raises(RpcError, match="being profiled already, by worker 0"):
             profiler.profile(["worker0"]).start()
     assert {event.node_id for event in p.events()} == {0, 1}

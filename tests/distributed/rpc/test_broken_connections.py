@@ -100,7 +100,7 @@ def break_connections(share: float = 1.0, seed: int = 0) -> int:
 
 
 class Calls:
-    """Calls of several kinds to w1, each with a key of its own."""
+    """Calls of several kinds to w1, each with a separate key."""
 
     def __init__(self) -> None:
         self.outcomes: dict[int, object] = {}
@@ -179,7 +179,7 @@ def test_calls_outlive_a_freeze_that_broke_their_connections(group: Group, trans
 
 
 def call_while_connections_break(num_threads: int, num_calls: int) -> tuple[dict[int, object], int]:
-    """Return what came of each call, and how many breaks found connections to end."""
+    """Return the result of each call, and how many breaks found connections to end."""
     outcomes: dict[int, object] = {}
 
     def call_many(first: int) -> None:
@@ -298,7 +298,7 @@ def overwrite_what_goes_by_a_connection_that_w1_does_not_know(linger_s: float) -
     x = fastdist.tensor(np.ones((300, 300)))
     client = rpc._get_current_rpc_agent().client  # type: ignore[attr-defined]
     write = client.write
-    # The lane of calls that go on has greeted: what it says now is said to who does not know it.
+    # The lane of calls that go on has greeted: its messages now reach a peer that does not know it.
     assert rpc.rpc_async("w1", total, (x,)).wait() == 90_000
     client.write = lambda *request: write(*request) or threading.Event().wait(linger_s)
     rpc.rpc_sync("w1", forget_connections)

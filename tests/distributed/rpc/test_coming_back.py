@@ -17,7 +17,7 @@ from fastdist.distributed import TCPStore, autograd, rpc
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# Until init_rpc returns to who comes back.
+# The time until init_rpc returns to a worker that comes back.
 IN_WITHIN_S = 2.0
 
 kept: dict[str, Any] = {}
@@ -162,7 +162,7 @@ def test_who_was_killed_comes_back_under_its_name_and_the_others_go_on(
         for relation in ("value", "sent value", "method"):
             assert found[relation].startswith("OwnerLostError: the value of "), found
             assert "lived on worker 'w2' (rank 2), which was lost" in found[relation]
-        # As if it had been asked for just before the loss was noticed.
+        # As if it had been fetched just before the loss was noticed.
         assert found["late fetch"].startswith("WorkerLostError: worker 'w2' (rank 2) was lost")
         assert found["context"].startswith("WorkerLostError"), found
         for rank, name in ((1, "w2"), (2, "w1"), (0, "w1"), (0, "w2")):
@@ -180,7 +180,7 @@ def test_who_waits_in_shutdown_waits_for_a_lost_worker_until_it_is_back(group: G
     assert group[2].end() == -signal.SIGKILL
     again = start_again(group, 2)
     again.run(join, 3)
-    assert [again.run(call, name) for name in ("w0", "w1")] == pids, "those who serve have left"
+    assert [again.run(call, name) for name in ("w0", "w1")] == pids, "the serving workers have left"
     again.run(leave)
     for rank in (0, 1):
         group[rank].result(20.0)

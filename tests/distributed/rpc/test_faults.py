@@ -1,4 +1,4 @@
-"""What goes wrong, and that everybody hears of it in time: dead, frozen, foreign and late."""
+"""Faults that everybody learns of in time: dead, frozen, foreign and late workers."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
     group.run_all(prepare)
     group[0].run(begin_waiting)
     group[1].kill()
-    # Not before: this process may stand still until it kills, and who is killed has to be given a
-    # core for each of its threads to end. Nobody can know of its end before.
+    # Not before: this process may be delayed before it kills, and the killed process needs a core
+    # for each of its threads to end. Nobody can know of its end before.
     group[1].process.wait(20)
     killed = time.monotonic()
     ended = group[0].run(end_waiting)
@@ -160,7 +160,7 @@ def test_a_frozen_worker_is_lost_after_ten_seconds_whatever_the_timeout(group: G
     for when, kind, text in ended:
         assert kind == "WorkerLostError" and "no sign of life" in text
         assert 5 < when - frozen < 11, f"{when - frozen:.3f} s"
-    # It wakes up, and is told that it is out.
+    # It wakes up, and is notified that it is out.
     group[1].kill(signal.SIGCONT)
     group[1].run(find_out_that_we_are_lost)
     group[0].run(call_the_dead)
@@ -215,7 +215,7 @@ def rubbish_dropped() -> int:
 
 
 def wait_for_rubbish() -> None:
-    # Whoever is refused hears of it before the rest of what was said is read.
+    # A refused peer gets the refusal before the rest of its messages is read.
     deadline = time.monotonic() + 10
     while not rubbish_dropped():
         assert time.monotonic() < deadline
@@ -303,7 +303,7 @@ def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
 def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
     group.run_all(init)
     address = group[1].run(listener_ports)["ipc"]
-    # The socket file is this user's: whoever comes this way is heard, and refused.
+    # The socket file is this user's: a peer that connects here gets a refusal.
     answer = speak_plainly(address, 0, 12345, patience_ms=10_000)
     assert "was replaced" in answer and "StaleIncarnationError" in answer
     group[1].run(wait_for_rubbish)

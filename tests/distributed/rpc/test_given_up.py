@@ -1,4 +1,4 @@
-"""A worker that was frozen for too long and wakes: it hears that it is out, and acts no more."""
+"""A worker that was frozen for too long and wakes: it gets a notice, and acts no more."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.distributed.workers import Group
 
 
 class Stop(Exception):
-    """What a handler of the tests raises."""
+    """The error of the tests' handlers."""
 
 
 def stop(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""What who waits in init_rpc hears of those who do not come, and in which time."""
+"""The error of init_rpc about missing workers, and its time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.distributed.workers import Group
 from tests.standstill import Standstill
 
 SECRETS = ["a1" * 32, "b2" * 32]
-# What the last words of a store and of those who leave it may add to a time-out.
+# The time that the last messages of a store and of leaving workers may add to a time-out.
 SLACK_S = 5.0
 
 
 def try_init(options: dict[str, Any] | None = None) -> tuple[str, float]:
-    """Return what init_rpc says, and how long it took while this process ran."""
+    """Return the message of init_rpc, and how long it took while this process ran."""
     began, told = time.monotonic(), "ok"
     with Standstill() as stood:
         try:

@@ -1,4 +1,4 @@
-"""The claim: who leaves takes no answer along that its callers have not read yet."""
+"""The claim: a worker that leaves takes no unread answer with it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def answer_when_leaving(number: int) -> int:
         all_came.set()
     assert is_leaving.wait(60)
     agent: Any = rpc._get_current_rpc_agent()
-    # What is yet to come (references, goodbyes) waits for this.
+    # Later stages (references, goodbyes) wait for this.
     assert agent.leaving.stage is leaving.Stage.COMING
     return number
 

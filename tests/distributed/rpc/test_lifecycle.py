@@ -1,4 +1,4 @@
-"""How workers come together and part: wrong names and sizes, shutdown, leaving, coming back."""
+"""How workers meet and part: wrong names and sizes, shutdown, leaving, coming back."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ping_until_it_answers(worker: str) -> str:
 
 def try_init(name: str, world_size: int, timeout_s: float = 30.0) -> str:
     options = rpc.TensorPipeRpcBackendOptions(init_timeout=timeout_s)
-    connection._GRACE_S = 30.0  # who stood still hears what the store says all the same
+    connection._GRACE_S = 30.0  # a process that was stopped gets the store's answer anyway
     try:
         rpc.init_rpc(name, world_size=world_size, rpc_backend_options=options)
     except Exception as error:

@@ -78,7 +78,7 @@ def at_the_edges_of_w1() -> None:
         assert call("w1", what_came, tensors[:5]) == 5
         text = refused(lambda call=call, six=tensors: call("w1", what_came, six))
         assert "6 tensors; a message to this worker carries at most 5" in text
-    # What w1 answers is bounded by what w0 takes, which is the default.
+    # w0's limits bound w1's answers; they are the default.
     assert len(rpc.rpc_sync("w1", give, (900_000,))) == 900_000
     assert rpc.rpc_sync("w1", what_came) == 0
 
@@ -161,7 +161,7 @@ def under_way() -> tuple[int, int]:
 
 
 def after_waiting_for_room(call: Callable[[], object]) -> object:
-    """Return what a call returns that must wait until the gate of the first ones opens."""
+    """Return the result of a call that must wait until the gate of the first ones opens."""
     agent: Any = rpc._get_current_rpc_agent()
     results: list[object] = []
     caller = threading.Thread(target=lambda: results.append(call()))
@@ -175,7 +175,7 @@ def after_waiting_for_room(call: Callable[[], object]) -> object:
 
 
 def bytes_wait_for_room() -> None:
-    large = fastdist.ones(50_000)  # 200 kB; three of them are more than the limit
+    large = fastdist.ones(50_000)  # 200 kB; the limit is below three times that
     held = ("first", large)
     first = [rpc.rpc_async("w1", wait_at, held), rpc.remote("w1", wait_at, held)]
     assert under_way()[1] == 2 and 400_000 < under_way()[0] < 450_000

@@ -92,7 +92,7 @@ def start() -> Iterator[Callable[[int], Group]]:
     yield start
     for group in groups:
         group.kill()
-    # Whoever hosts a store removes what those left that were killed.
+    # The next host of a store removes the files of killed ones.
     TCPStore("127.0.0.1", 0, is_master=True).close()
 
 
@@ -138,7 +138,7 @@ def test_the_store_of_a_group_goes_on_without_its_host(
     group[1].run(wait_to_know, "w2")
     require_all_reach_all(group)
     group.run_all(leave)
-    # The next group has a host of its own.
+    # The next group has a new host.
     group.run_all(join, world_size)
     require_all_reach_all(group)
     group.run_all(leave)

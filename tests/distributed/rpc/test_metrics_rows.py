@@ -49,7 +49,7 @@ def metrics() -> dict[str, str]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for what is to come about."""
+    """Wait until the condition holds."""
     deadline, pause = time.monotonic() + 20, threading.Event()
     while not holds():
         assert time.monotonic() < deadline
@@ -270,7 +270,7 @@ def fail_twice() -> None:
         with pytest.raises(RpcError, match=r"^Send attempt of PYTHON_CALL to worker .* on purpose"):
             rpc.rpc_sync(other, who)
     assert rpc.rpc_sync(other, who) == other
-    # Of another kind, so it never failed; and what goes elsewhere fails by itself.
+    # Another kind, which never failed; and messages to other workers fail separately.
     assert rpc.remote(other, who).to_here() == other
     with pytest.raises(RpcError, match="on purpose"):
         rpc.rpc_sync(who(), who)

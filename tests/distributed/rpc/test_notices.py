@@ -25,7 +25,7 @@ TWO: Any = Life(2)
 
 
 class Others:
-    """The other workers: note down what they are told, and may refuse."""
+    """The other workers: record the notices that they get, and may refuse."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, Any, int, float]] = []

@@ -1,4 +1,4 @@
-"""The claim: ways and channels have names, and the best of those that can be had wins."""
+"""The claim: transports and channels have names, and the best available one wins."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def registered(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
 
 
 def chosen(registry: Any, names: list[str] | None = None) -> list[str]:
-    """Return what a worker would offer, the most wanted first."""
+    """Return the entries that a worker would offer, the most wanted first."""
     if registry is transports:
         return [entry.name for entry in Context(names).transports]
     return [entry.name for entry in registry.choose(names)]

@@ -1,4 +1,4 @@
-"""The claim: results go back by the device maps of those who are in the group now."""
+"""The claim: results go back by the device maps of the group's present members."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_a_value_that_is_taken_for_one_of_the_present_life_is_unborn_once_its_ma
     assert values.hear_of(VALUE, former) is owned
     values.fail_if_unborn(owned)
     assert isinstance(owned.future.exception(), WorkerLostError)
-    # What is made already is there, whoever has made it.
+    # A finished value stays, whichever worker has made it.
     values.begin(VALUE + 1, agent.lives[1])
     assert values.hear_of(VALUE + 1, former).maker is agent.lives[1]
 

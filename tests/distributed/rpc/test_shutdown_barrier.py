@@ -334,7 +334,7 @@ def test_what_was_under_way_is_told_though_all_others_have_given_up_and_left(
     group[1].counts.request_came()
     *threads, late = start(group, 0.4, 0.4, 1.6)
     join(threads)
-    # w0 has said goodbye; w1 still waits for its function, and takes no request any more.
+    # w0 has said goodbye; w1 still waits for its function, and accepts no more requests.
     group[1].barrier._report_came = lambda request: Future()  # type: ignore[method-assign]
     group[0].dead = True
     join([late])
@@ -372,7 +372,7 @@ def test_the_late_end_of_a_life_takes_nothing_from_the_report_of_the_next() -> N
     waits[0].start()
     while not group[0].barrier._reported:
         pass
-    # What waits for the next life to be heard of is told of the end of the former only now.
+    # The waiter for the next life is notified of the former one's end only now.
     group[0].barrier._member_lost(group[0].life_of(former))
     waits.append(threading.Thread(target=group[0].wait, args=(20.0, threading.Barrier(1))))
     waits[1].start()
@@ -457,7 +457,9 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
 
 
 def report_to(leader: Member, member: Member, round_number: int = 1, *over: Member) -> Answer:
-    """Let a member report a round in which it has nothing under way, and who is over, as it saw."""
+    """Let a member report a round in which it has nothing under way, and the ended lives that it
+    saw.
+    """
     lives = tuple(f"{id(one):x}" for one in over)
     words = Report(round_number, over=lives)._asdict()
     to = member.life_of(leader)
@@ -482,7 +484,7 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
     leader.workers.may_return = lambda life: life.is_dead
     for member in (lost, other):
         report_to(leader, member)
-    # Its calls end before those who wait for a loss are told: the leader comes here in between.
+    # Its calls end before the waiters for a loss are notified: the leader gets here in between.
     lost.dead = True
     all_came = lead(leader)
     assert not all_came.done()

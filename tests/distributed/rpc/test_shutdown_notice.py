@@ -1,4 +1,4 @@
-"""A shutdown that lasts says for whom it waits."""
+"""A shutdown that lasts names the workers that it waits for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST_S = 0.2
 
 
 class Lines(logging.Handler):
-    """What was told, and that something was."""
+    """The logged lines, and an event that some were logged."""
 
     def __init__(self, number: int = 1) -> None:
         super().__init__(logging.WARNING)
@@ -142,7 +142,7 @@ def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
 
 
 class Alarms:
-    """What an agent is asked to do later, for the test to do; and nobody to wait for."""
+    """Records an agent's requests for later work, which the test runs; nobody waits for it."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []

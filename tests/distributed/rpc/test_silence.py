@@ -1,4 +1,4 @@
-"""A worker that lives but does not answer is told of, and is not taken for dead."""
+"""A worker that lives but does not answer is reported, and not taken for dead."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def note(worker: rpc.WorkerInfo, why: str) -> None:
 
 
 class Ends(logging.Handler):
-    """Notes among what is told that a silence has ended."""
+    """Records the log lines about the end of a silence."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if "answers again" in record.getMessage():
@@ -37,7 +37,7 @@ class Ends(logging.Handler):
 
 
 def hold_the_interpreter(path: str) -> None:
-    """Keep all of this worker's Python from running, as a library does that never lets go.
+    """Keep all of this worker's Python from running, as a library that never releases the GIL does.
 
     It ends when the lock on a file does.
     """
@@ -52,7 +52,7 @@ def wait_until_w1_is(how: str) -> None:
 
 
 def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
-    """Return what was told of silences, and how long this worker stood still."""
+    """Return the reports of silences, and how long this worker was stopped."""
     worker.BEAT_S = 0.2
     session.LivenessTimeouts = functools.partial(LivenessTimeouts, unresponsive_s=SILENT_S)  # type: ignore[assignment,misc]
     rpc.add_silence_hook(note)
@@ -66,10 +66,10 @@ def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
                 future = rpc.rpc_async("w1", hold_the_interpreter, (path,))
                 assert was_notified.wait(20)
                 wait_until_w1_is("its Python does not answer")
-                threading.Event().wait(1.5 * SILENT_S)  # it could be told again
+                threading.Event().wait(1.5 * SILENT_S)  # it could be reported again
             future.wait()
             wait_until_w1_is("connected")
-            count = len(told)  # what befalls w1 from here on is another matter
+            count = len(told)  # later events of w1 do not count here
         rpc.shutdown()
     return "".join(told[:count]), stood.seconds
 
@@ -78,7 +78,7 @@ def test_a_worker_whose_python_is_stuck_is_told_of_and_its_call_ends_well(tmp_pa
     path = tmp_path / "lock"
     path.touch()
     (by_w0, stood_s), (by_w1, _) = run_group(wait_for_a_stuck_worker, 2, str(path))
-    # Each silence is told once; where w1 stood still besides there are more of them.
+    # Each silence is reported once; where w1 was stopped there are more of them.
     silence = r"w1 lives, but its Python has not answered for (\d+) s[^\n]*\nanswers again\n"
     assert re.fullmatch(f"({silence})+", by_w0), by_w0
     for silent_s in re.findall(silence, by_w0):

@@ -1,4 +1,4 @@
-"""What users may give wrongly is told at once, in words that say what was given and expected."""
+"""Wrong arguments of users raise at once, with the given and the expected value in the text."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ def test_a_timeout_that_is_none_is_told_so() -> None:
 
 
 def init_with_devices_that_are_not_there(folder: str) -> list[str]:
-    """Return what each mistake about devices is told as.
+    """Return the error text of each mistake about devices.
 
-    Each time there is another store: who has heard of a mistake tries the next one before others.
+    Each time there is another store: a worker that knows of a mistake tries the next one before
+    others.
     """
     import fastdist  # noqa: F401 - the devices are its own
 

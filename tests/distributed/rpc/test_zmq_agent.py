@@ -1,4 +1,4 @@
-"""What an agent says of itself and keeps to: ids, times, counts, its errors, and how it ends."""
+"""An agent's properties: ids, times, counts, its errors, and how it ends."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def unset_is_the_default() -> None:
                 RpcTimeoutError, match=r"^RPC ran for more than set timeout \(50 ms"
             ):
                 call("w1", wait_at_gate, (), timeout=-1)
-            # Nothing is kept for an answer that may never come. The peer is told that nobody wants
-            # it: a moment more, and that message is answered.
+            # Nothing is kept for an answer that may never come. The peer is notified that nobody
+            # wants it: that message is answered a moment later.
             agent: Any = rpc._get_current_rpc_agent()
             soon = time.monotonic() + 5.0
             while agent.workers.reach(1).pipe.num_pending():
@@ -206,7 +206,7 @@ def what_is_done_meanwhile_is_done_when_requests_have_left() -> None:
     def open_it() -> None:
         rpc.rpc_sync("w1", open_gate)
 
-    for lane in (mock.DEFAULT, None):  # one of its own, or that of all
+    for lane in (mock.DEFAULT, None):  # a separate lane, or the shared one
         rpc.rpc_sync("w1", close_gate)
         with mock.patch.object(
             there.pipe, "borrow_lane", wraps=there.pipe.borrow_lane
@@ -329,7 +329,7 @@ def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path
             assert "missing: w0 (which leads the barrier, and does not answer), w3" in said
     finally:
         group.kill()
-    # Of the last of the four, file://'s store would be gone with it.
+    # With the last of the four, file://'s store would be gone.
     store = FileStore(file, 5)
     shutdown = StoreDirectory(PrefixStore("rpc_prefix_0", store), 10.0, b"shutdown")
     with store:

@@ -64,7 +64,7 @@ def test_the_oldest_strangers_go_when_descriptors_become_few() -> None:
     connections.spoke("3", b"route", 25)
     connections.happened(accepted(75))
     overdue = connections.take_overdue()
-    # Who has spoken stays, and so do the last eight.
+    # Connections that have spoken stay, and so do the last eight.
     assert overdue == [(fd, AT) for fd in range(20, 68) if fd != 25]
     for descriptor, _ in overdue:
         connections.happened(ended(descriptor))
@@ -117,7 +117,7 @@ def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out()
 
 
 def test_a_member_gains_no_more_than_what_others_have_lost() -> None:
-    # Whose admission is void is not known, so it is taken from whoever asks.
+    # The member of a void admission is unknown, so the requesting member loses it.
     connections = Connections(2, clock=Clock())
     for descriptor in range(2):
         come(connections, "1", descriptor)
@@ -265,7 +265,7 @@ def lane_of(rank: int, router: Socket) -> tuple[Socket, SocketMonitor]:
 
 
 def speak(lane: Socket, events: SocketMonitor, router: Socket) -> None:
-    """Say a first word, and let the router take note as a listener does."""
+    """Send a first message, and let the router record it as a listener does."""
     kinds_until(events, monitor.HANDSHAKE_SUCCEEDED)
     lane.send(b"hello")
     route, word = router.recv_multipart(copy=False)
@@ -319,7 +319,7 @@ def test_who_is_admitted_and_says_nothing_makes_room_for_who_speaks(router: Sock
 
 
 def test_only_what_is_counted_is_listened_for(router: Socket) -> None:
-    # libzmq tells of accepts that fail for want of descriptors as fast as it can.
+    # libzmq reports accepts that fail for want of descriptors as fast as it can.
     from fastdist.distributed.sockets import authenticator
 
     (zap_domain,) = authenticator._zap_domains.values()

@@ -1,4 +1,4 @@
-"""The one context: counted sockets, an end that waits for nobody, and forks that are told."""
+"""The one context: counted sockets, an end without waits, and forks that are notified."""
 
 from __future__ import annotations
 

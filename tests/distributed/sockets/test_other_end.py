@@ -1,4 +1,4 @@
-"""Whom an accepted connection leads to, while it is there and after this end has closed it."""
+"""The peer of an accepted connection, while it exists and after this end has closed it."""
 
 from __future__ import annotations
 

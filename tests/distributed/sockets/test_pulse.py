@@ -135,7 +135,7 @@ def test_where_nobody_can_be_asked_nobody_is_taken_for_frozen(tmp_path: Path) ->
             os.unlink(path)
             pulse.connected(connection.fileno())
             assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
-        # The connection has ended, which is told elsewhere.
+        # The connection has ended, which is reported elsewhere.
         assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
     pulse.disconnected()
     assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4

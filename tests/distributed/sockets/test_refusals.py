@@ -1,4 +1,4 @@
-"""What is made of a monitor's events: who was refused, and what of it is told."""
+"""Refusals from a monitor's events: the refused peers, and the reports about them."""
 
 from __future__ import annotations
 

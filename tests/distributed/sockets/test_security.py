@@ -1,4 +1,4 @@
-"""Who gets in over tcp, each way that libzmq is known to let strangers in, and what is told."""
+"""Admission over tcp, each way that libzmq is known to let strangers in, and the reports."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_nobody_new_is_let_in_when_the_handler_has_died(router: Socket) -> None:
     assert handler is not None
     handler.stop()
     stranger = CurveSecurity.for_rank(JobSecret.generate(), "job", 1, 3)
-    stranger._secret = SECRET  # it knows the server's key, but has one of its own
+    stranger._secret = SECRET  # it knows the server's key, but has another one
     assert first_verdict(endpoint_of(router), stranger) in FAILED
     assert first_verdict(endpoint_of(router), member(1)) in FAILED
 

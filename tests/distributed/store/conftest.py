@@ -20,7 +20,7 @@ def served() -> Iterator[TCPStore]:
 
 
 def end_waits_once_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the time of who looks for a store be over as soon as it sees that something listens."""
+    """Let the time of a search for a store end as soon as something listens."""
     is_seen = False
 
     class Monitor(SocketMonitor):

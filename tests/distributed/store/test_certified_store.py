@@ -1,4 +1,4 @@
-"""A served store whose clients each have a certificate of their own."""
+"""A served store whose clients each have a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store in a file adds to the contract: killed writers, foreign files, its secret."""
+"""The file store beyond the contract: killed writers, foreign files, its secret."""
 
 from __future__ import annotations
 

@@ -72,5 +72,5 @@ def test_a_secret_that_is_left_late_is_waited_for_and_nobody_is_warned() -> None
             coming.result(20).close()
         finally:
             withdraw_secret("127.0.0.1", port, left)
-    # A look at whether somebody listens may be told, as a health check is.
+    # A check whether somebody listens may be reported, as a health check is.
     assert [line for level, line in told if level >= logging.WARNING] == []

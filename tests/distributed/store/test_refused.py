@@ -1,4 +1,4 @@
-"""Who hosts a store hears who was refused at its door: at once, once, and when it gives up."""
+"""A store's host gets reports of refused clients: at once, once, and when it gives up."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.standstill import Standstill
 
 # A host has heard of a stranger by then.
 HEARD_S = 2.0
-# What a client with another secret says first.
+# The first message of a client with another secret.
 OTHER_KEY = greeting(b"CURVE") + b"\4\xc8" + CURVE_HELLO[:200]
-# How often a stranger has tried: three times, and once more before it has given up, or on.
+# How often a stranger has tried: three times, and again before it has given up, or on.
 TRIED = r"([3-9]|\d\d+)"
 
 
@@ -56,7 +56,7 @@ class Host:
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-    # How soon a call gives up on a store that is stuck is not asked here.
+    # How quickly a call gives up on a stuck store is not tested here.
     monkeypatch.setattr(connection, "_GRACE_S", 10.0)
     host = Host(secret=JobSecret.generate())
     with host.store:
@@ -165,7 +165,7 @@ def knock(port: int, words: bytes, host: str = "127.0.0.1") -> None:
 
 
 def refused_by(host: Host, count: int) -> list[str]:
-    """Return what is told of who was refused, once it is of so many."""
+    """Return the reports of refused clients, once they cover so many."""
     deadline = time.monotonic() + 30
     while True:
         _, *lines = host.store.query_host()
@@ -181,7 +181,7 @@ def test_a_scanner_that_comes_again_and_again_gives_one_line_and_no_alarm(host: 
     level, line = host.next_line()
     assert level == logging.INFO and "it does not run fastdist" in line
     lines = refused_by(host, 20)
-    # An address may be gone before it could be asked.
+    # An address may be gone before it could be read.
     assert all("it does not run fastdist" in line for line in lines) and len(lines) <= 2
 
 

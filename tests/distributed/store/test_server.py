@@ -1,4 +1,4 @@
-"""What rubbish, silence and strangers on its port do to the served store: nothing."""
+"""Rubbish, silence and strangers on its port do nothing to the served store."""
 
 from __future__ import annotations
 

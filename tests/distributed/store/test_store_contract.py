@@ -65,7 +65,7 @@ def open_prefix(folder: Path) -> Handles:
 def handles(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Handles]:
-    # How soon a call gives up on a store that is stuck is no part of the contract.
+    # How quickly a call gives up on a stuck store does not belong to the contract.
     monkeypatch.setattr(connection, "_GRACE_S", 10.0)
     monkeypatch.setattr(tcp_store, "_CONNECT_TO_JOIN_S", 10.0)
     opened: Callable[[Path], Handles] = request.param

@@ -1,4 +1,4 @@
-"""What the served store adds to the contract: who gets in, and what strangers and deaths do."""
+"""The served store beyond the contract: admission, strangers and deaths."""
 
 from __future__ import annotations
 
@@ -481,7 +481,7 @@ def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
 
 
 def test_a_host_that_exits_normally_leaves_no_secret_behind() -> None:
-    # Started, not forked: an interpreter of its own ends.
+    # Started, not forked: a separate interpreter ends.
     ran = subprocess.run(
         [sys.executable, "-c", HOST], input="", capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""The line that says for whom a worker waits: when, on what, and by whom it is told."""
+"""The line that names missing workers: when, on what stream, and which worker writes it."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def has_told(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Be set once somebody has been told for whom he waits."""
+    """Set once some worker has reported the missing ones."""
     told, tell = threading.Event(), WaitLog.tell
 
     def tell_and_note(line: WaitLog, whom: str) -> None:
@@ -207,7 +207,7 @@ def test_who_joins_tells_who_is_missing_and_goes_on(
 
 
 def _seconds_in(told: str, error: Exception) -> float:
-    """Return the time that is told of in the stead of the pattern's group."""
+    """Return the time in the place of the pattern's group."""
     found = re.search(told, str(error))
     assert found is not None, str(error)
     return float(found[1])

@@ -11,8 +11,8 @@ import fastdist.fft as FT
 from tests.ops.cases import case, plain
 from tests.ops.fft.fourier_cases import CASES, NO_HALF, parts
 
-# Each number goes into each other one, by sums that no two libraries take in one order: which parts
-# of them are NaN, and which infinite, is nobody's promise.
+# Each number affects each other one, by sums whose order differs between libraries: which parts
+# become NaN or infinite is undefined.
 FINITE_ALONE = frozenset(NO_HALF)
 NAMES_THE_SIZE = {
     (name, i) for name in ("fft.hfft2", "stft", "istft") for i in range(len(CASES[name]))

@@ -62,7 +62,7 @@ def test_places_of_a_batch_are_read_in_one_call(read: Any, dims: Any) -> None:
 
 
 class _Index:
-    """What stood in the brackets."""
+    """Returns the index of the brackets."""
 
     def __getitem__(self, index: Any) -> Any:
         return index

@@ -1,7 +1,7 @@
 """Indices that change between a call and its gradient, or under a tensor that holds them.
 
-Whatever way they change, what reads them raises or is right, and touches no memory of others. A
-change in place of what a Node saved is PyTorch's error.
+However they change, a function that reads them raises or is right, and touches no memory of others.
+A change in place of a tensor that a Node saved is PyTorch's error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def given(call: Callable[..., Any], index: Any, *shapes: tuple[int, ...]) -> Cas
     return Case(call(*leaves, index), index, leaves)
 
 
-# Of few numbers, and of so many that compiled loops serve.
+# Few numbers, and so many that compiled loops serve.
 SIDES = {"small": 6, "large": 72}
 
 

@@ -1,4 +1,4 @@
-"""What an index must be, and what it gives."""
+"""Valid indices, and their results."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ RANKS = {
     "linalg.pinv": [
         *of_spread(LA.pinv, np.linalg.pinv),
         *of_definite(lambda x: LA.pinv(x, hermitian=True), np_inv),
-        # Of rank 1, and it stays so.
+        # Rank 1, which stays.
         case(
             lambda x, y: LA.pinv(fd.outer(x, y)),
             lambda x, y: np.outer(y, x) / (x @ x) / (y @ y),

@@ -57,7 +57,7 @@ def by_values(a: Any, function: Any) -> Any:
     return (u * function(values)) @ right
 
 
-# Of two complex matrices: in ours, and in NumPy's words.
+# Functions of two complex matrices: ours, and NumPy's.
 PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "inv": (lambda a, b: LA.inv(a), lambda a, b: np.linalg.inv(a)),
     "det": (lambda a, b: LA.det(a), lambda a, b: np.linalg.det(a)),

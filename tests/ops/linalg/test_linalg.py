@@ -165,7 +165,7 @@ def test_info_tells_of_each_matrix_and_the_others_are_as_alone() -> None:
 
 @pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.complex64])
 def test_a_matrix_that_is_not_finite_loses_no_nan(dtype: Any) -> None:
-    # Of these OpenBLAS's factors are finite, or have a pivot of 0, where the steps lead to NaN.
+    # Here OpenBLAS's factors are finite, or have a pivot of 0, where the steps lead to NaN.
     rows = [
         [[LOST, 1, 2], [1, 1, 2], [0, 1, 1]],
         [[0, 0, 1], [1, 1, 1], [1, LOST, 1]],

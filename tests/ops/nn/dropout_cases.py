@@ -1,4 +1,4 @@
-"""What is drawn at random has no formula: tests/nn/test_activations.py holds it."""
+"""Random results have no formula: tests/nn/test_activations.py tests them."""
 
 from __future__ import annotations
 

@@ -128,5 +128,5 @@ CASES = {
     ],
 }
 COVERED_BY = {"native_channel_shuffle": "channel_shuffle"}
-# What warns.
+# Functions that warn.
 ELSEWHERE = frozenset({"upsample", "upsample_bilinear", "upsample_nearest"})

@@ -1,6 +1,6 @@
-"""Images, their windows and patches without a batch, and what has no axes: see edge_cases.py.
+"""Images, their windows and patches without a batch, and 0-d tensors: see edge_cases.py.
 
-Their sizes have parts to play (channels, kernel, places), so none of them is emptied by chance.
+Their sizes have roles (channels, kernel, places), so the suite does not empty them at random.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ COVERED_BY = {
     "spread": "max_pool2d",
     "weigh": "avg_pool2d",
 }
-# What draws.
+# Functions that draw random numbers.
 ELSEWHERE = frozenset(
     {
         "fractional_max_pool2d",

@@ -34,7 +34,7 @@ def test_a_query_that_may_look_at_nothing_gets_zeros_and_gives_no_gradient(is_bo
 def test_a_mask_that_is_added_gets_a_gradient() -> None:
     mask = fd.zeros(2, 1, requires_grad=True)
     attend(fd.randn(2, 3), fd.randn(4, 3), fd.randn(4, 3), mask).sum().backward()
-    # What is added to all of a row alike changes nothing.
+    # A term that is added to a whole row changes nothing.
     np.testing.assert_allclose(mask.grad.numpy(), 0, atol=1e-6)
 
 
@@ -198,7 +198,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, 
 
 
 def results(query: Any, key: Any, value: Any, mask: Any, more: Any) -> list[Any]:
-    """Return what attention makes of numbers, its gradients, and gradients of those."""
+    """Return attention's result, its gradients, and gradients of those."""
     rng = np.random.default_rng(0)
     given = [fd.tensor(rng.standard_normal(s)).requires_grad_() for s in (query, key, value)]
     out = attend(*given, mask, **more)
@@ -265,7 +265,7 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, drop
         out.sum().backward()
         return out
 
-    train()  # what is compiled and loaded is no part of it
+    train()  # without the memory of compiling and loading
     tracemalloc.start()
     try:
         assert type(train().grad_fn).__name__ == "ScaledDotProductFlashAttentionForCpuBackward0"
@@ -284,7 +284,7 @@ def test_weights_are_kept_for_the_gradient_where_they_are_no_more_than_operands_
 ) -> None:
     given = [fd.zeros(1, 4, length, 64, requires_grad=True) for _ in range(3)]
     size_bytes = given[0].numel() * 4
-    attend(*given).sum().backward()  # what is compiled and loaded is no part of it
+    attend(*given).sum().backward()  # without the memory of compiling and loading
     tracemalloc.start()
     try:
         with fd.no_grad():
@@ -302,7 +302,7 @@ def test_weights_are_kept_for_the_gradient_where_they_are_no_more_than_operands_
 def test_the_gradient_of_a_mask_is_made_once_and_kept(lead: tuple[int, ...]) -> None:
     given = [fd.zeros(1, 1, 1024, 16) for _ in range(3)]
     mask = fd.zeros(*lead, 1024, 1024, requires_grad=True)
-    attend(*given, mask).sum().backward()  # what is compiled and loaded is no part of it
+    attend(*given, mask).sum().backward()  # without the memory of compiling and loading
     mask.grad = None
     tracemalloc.start()
     try:

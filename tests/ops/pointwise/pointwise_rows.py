@@ -33,7 +33,7 @@ class Row(NamedTuple):
     call: str = ""
     numbers: dict[str, Any] = {}  # noqa: RUF012 (never changed)
     functional: bool = False
-    # Values are compared with this relative tolerance in float32; the reason stands beside it.
+    # Values are compared with this relative tolerance in float32; each row gives the reason.
     tolerance: float = 2e-6
     differentiable: bool = True
 

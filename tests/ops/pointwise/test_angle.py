@@ -1,4 +1,4 @@
-"""The claim that real numbers answer as PyTorch's do to what is asked of complex ones."""
+"""The claim that functions of complex numbers give PyTorch's results for real ones."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ RNG = np.random.default_rng(7)
 ARRAYS = [RNG.standard_normal((2, 3)) + 1j * RNG.standard_normal((2, 3)) for _ in range(3)]
 REAL = RNG.standard_normal((2, 3))
 
-# Of one number: the method, and NumPy's function.
+# Functions of one number: the method, and NumPy's function.
 UNARY: dict[str, Callable[[Any], Any]] = {
     **{
         name: getattr(np, name)
@@ -35,7 +35,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "sgn": lambda x: x / np.abs(x),
 }
-# Of complex x, y, z and real r, in ours and NumPy's words alike.
+# Functions of complex x, y, z and real r, valid for us and for NumPy.
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "sum": lambda x, y, z, r: x + y,
     "difference": lambda x, y, z, r: x - y,

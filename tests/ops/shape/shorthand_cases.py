@@ -114,8 +114,8 @@ CASES = {
     ],
 }
 COVERED_BY: dict[str, str] = {}
-# What answers for all tensors alike, as test_angle.py says; what makes complex numbers or
-# takes them alone, and what casts to bfloat16, as test_complex.py and core/test_dtypes.py say.
+# Functions with one answer for all tensors, as test_angle.py shows; functions that make or take
+# complex numbers alone, and casts to bfloat16, as test_complex.py and core/test_dtypes.py show.
 ELSEWHERE = frozenset(
     {
         "bfloat16",

@@ -1,4 +1,4 @@
-"""The claim that a copy of a view has its numbers and derivatives, and memory of its own."""
+"""The claim that a copy of a view has its numbers and derivatives, and separate memory."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def calls() -> list[tuple[Any, ...]]:
 
 
 FUNCTIONS = dict(functions())
-# What Python says of code that reads something that is not there.
+# Python's messages for reading an attribute that does not exist.
 OTHER_MISTAKES = re.compile("'(list|int|float|tuple)' object|attribute 'axes'")
 MISTAKES = (AttributeError, AssertionError, KeyError, UnboundLocalError, RecursionError)
 

@@ -1,4 +1,4 @@
-"""Tangents go through sparse tensors, and gradients of them are differentiated forward."""
+"""Tangents pass through sparse tensors, and their gradients are differentiated forward."""
 
 from __future__ import annotations
 

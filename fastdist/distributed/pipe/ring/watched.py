@@ -1,4 +1,4 @@
-"""The lane that others share, through a ring, which tells whether the peer is there."""
+"""The lane that others share, through a ring, which reports whether the peer is connected."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class WatchedRingLane(RingLane):
         self._zeromq: Lane | None = None
         self._is_connected = True
         self._is_over = False  # the ring
-        # What is still to be told of the connection.
-        self._to_tell = [monitor.HANDSHAKE_SUCCEEDED]
+        # Connection events that next_connection_event has not returned yet.
+        self._events = [monitor.HANDSHAKE_SUCCEEDED]
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
         """Send a message if it can leave now, or begin to; never blocks."""
@@ -94,8 +94,8 @@ class WatchedRingLane(RingLane):
 
     def next_connection_event(self) -> str | None:
         """Return the next event of the connection, or of the ring, or None."""
-        if self._to_tell:
-            return self._to_tell.pop(0)
+        if self._events:
+            return self._events.pop(0)
         if self._zeromq is None:
             if self._is_connected:
                 return None
@@ -107,11 +107,11 @@ class WatchedRingLane(RingLane):
         return kind
 
     def hang_up(self) -> None:
-        """End the connection, which is then made anew; what stands in the ring stands."""
+        """End the connection, which ZeroMQ makes again; the ring keeps its messages."""
         if self._zeromq is not None:
             self._zeromq.hang_up()
         elif self._is_connected:
-            self._tell_break()
+            self._break()
 
     def close(self, linger_s: float = 0.0) -> None:
         """Close the lane; a second time does nothing. Sent messages stay readable."""
@@ -128,9 +128,9 @@ class WatchedRingLane(RingLane):
         if self._is_over:
             self._instead = self._zeromq
 
-    def _tell_break(self) -> None:
+    def _break(self) -> None:
         self._watching_pulse.disconnected()
-        self._to_tell, self._is_connected = [monitor.DISCONNECTED], False
+        self._events, self._is_connected = [monitor.DISCONNECTED], False
 
     def _has_ended(self) -> bool:
         if not self._is_over and self._end.bell.has_ended:
@@ -141,9 +141,9 @@ class WatchedRingLane(RingLane):
         self._end.release()
         self._is_over = True
         if self._zeromq is None:
-            self._tell_break()
+            self._break()
             return
         self._instead = self._zeromq
-        self._to_tell = [monitor.DISCONNECTED]
+        self._events = [monitor.DISCONNECTED]
         if self._is_connected:
-            self._to_tell.append(monitor.HANDSHAKE_SUCCEEDED)
+            self._events.append(monitor.HANDSHAKE_SUCCEEDED)

@@ -407,7 +407,7 @@ def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
 def _receive(socket: Socket) -> list[Buffer]:
     first = socket.recv(_NOBLOCK)
     frames: list[Any] = [first]
-    # A query to ZeroMQ costs as much as a receive. If the first frame lies, the frames after it on
+    # a lane are read as the peer's next answer, which is then invalid.
     # a lane are read as the peer's next answer, which makes no sense.
     if not is_alone(first):
         while socket.get(_RCVMORE):

@@ -37,7 +37,7 @@ _RETRY_FACTOR: Final = 1.5
 class Client:
     """Calls of this worker to all others.
 
-    `gave_up(call)` is told of each call that may bring references, and is given up before its
+    `gave_up(call)` is called for each call that may bring references, and is given up before its
     answer has come.
 
     Thread  any
@@ -55,21 +55,21 @@ class Client:
         self._me, self.rank, self.name = workers.me, workers.me.rank, workers.me.name
         self.progress, self._timeouts = workers.progress, workers.progress.timeouts
         self.pool = pool
-        # Of calls that are given UNSET_RPC_TIMEOUT.
+        # The timeout of calls with UNSET_RPC_TIMEOUT.
         self.rpc_timeout_s = rpc_timeout_s
         self.counts = counts
         self._reach = workers.reach
         self.device_map_to = device_map_to
         self._gave_up = gave_up
         self._numbers = itertools.count()
-        # What users' calls go through instead of the agent and its references while a profile
-        # records: see profiler/calls.py.
+        # While a profile records, users' calls go through this instead of the agent and its
+        # references: see profiler/calls.py.
         self.profiled: Any = None
-        # Requests that wait to be sent once more. Entries come and go one at a time.
+        # Requests that wait to be sent again. Entries come and go one at a time.
         self.resends: set[Resend] = set()
 
     def end_resends(self, error: RpcError) -> None:
-        """Send nothing once more: whoever waits hears that this worker leaves."""
+        """Send nothing again: each waiter gets the error that this worker leaves."""
         for resend in list(self.resends):
             resend.outcome.try_complete(error=error)
 
@@ -190,7 +190,7 @@ class Client:
         return self._me.rank << RANK_SHIFT | next(self._numbers)
 
     def _send_on_lane(self, call: LaneCall, value: Any) -> bool:
-        """Send a call on a lane of its own; False if none is free, and nothing was done then."""
+        """Send a call on a separate lane; False if none is free, and nothing was done then."""
         pipe = call.peer.pipe
         own = pipe.borrow_lane()
         if own is None:
@@ -210,9 +210,9 @@ class Client:
         return True
 
     def announce(self, call: FutureCall) -> Sequence[Buffer]:
-        """Let a call be waited for, and return the frames to write; none if it has failed.
+        """Register a call as waited for, and return the frames to write; none if it has failed.
 
-        Raises  RpcTimeoutError where the peer takes no more until then
+        Raises  RpcTimeoutError where the peer accepts no more until then
         """
         pipe, size = call.peer.pipe, call.size_bytes()
         kind = call.message.effective_type
@@ -230,7 +230,7 @@ class Client:
         frames = call.frames
         if len(frames) > 1:
             # Not to be sent again: further frames are the caller's own memory, which it may change
-            # once this returns. Now, for while they are sent they may be asked for already.
+            # once this returns. Cleared now, because a query may come while they are sent.
             call.frames = ()
         try:
             # Before the send: the answer may arrive before it returns.
@@ -295,7 +295,7 @@ class Resend:
         self._wait_s = _RETRY_FIRST_S
 
     def send(self) -> None:
-        """Send once more."""
+        """Send it again."""
         try:
             self._client.request(*self._request).add_done_callback(self._look_at)
         except Exception as error:
@@ -310,7 +310,7 @@ class Resend:
 
     def _again_or(self, error: BaseException) -> None:
         to = self._request[0]
-        # Of a life that is over, or where this worker was given up, nothing gets better.
+        # For a life that is over, or where this worker was given up, another try is useless.
         if self._left == 0 or to.is_dead or _ends_all(error):
             self.outcome.try_complete(error=error)
             return

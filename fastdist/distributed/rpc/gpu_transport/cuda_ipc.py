@@ -10,18 +10,22 @@
 # says that it stands for so many bytes of a GPU. The receiver opens slab and event by their
 # handles, each once, makes its stream wait for the event, copies each tensor to its own memory, and
 # releases the block when its GPU has done that: this returns the piece to the sender.
+#
 # So the arena (distributed/arena) tracks who has a piece, and what happens to it when a call ends,
 # a connection breaks, or a process ends. Without the arena among the channels there is no cuda_ipc.
 # Like the arena, it is viable only on Linux on x86.
+#
 # Offer (offers.py): before a pair of GPUs is used the sender lets the peer read random bytes
 # through this channel. The peer answers with the bytes, or with a reason: the channel is not among
 # its own; it does not see the GPU, which it looks up by UUID; cudaDeviceCanAccessPeer says no; CUDA
 # refuses a handle. Until then, where it is refused, and where no piece is free, tensors go by
 # cuda_basic: nobody waits. The agent's debug info shows the channel of each pair, and why.
+#
 # Safety: a piece is only opened for a peer whose offer was accepted. PIECE is copied before it is
 # checked, since the peer may write there; the piece must be within its slab, each tensor within the
 # piece, and the slab, as CUDA sees it, within memory of a GPU; a peer has MOST_SLABS and
 # MOST_PIECES at most. A violation is a MessageError at the reader of the message.
+#
 # Ends: a peer's slabs are unmapped when it is lost or leaves, each behind the last copy from it, or
 # when the peer requests that. A process keeps its own slabs until it ends, or memory must be freed
 # (release.py).

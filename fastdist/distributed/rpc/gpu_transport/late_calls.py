@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from ..calls.client import Client
 
 # Note [Calls that leave late]
-# A call by the shared lane returns a Future, so its caller need not wait until tensors of devices
+# A call by the shared lane returns a Future, so its caller does not wait until tensors of devices
 # have come to the CPU. The caller's thread packs the call, queues the copies behind its earlier
 # work on its streams, and so before its later work, takes the peer's credit, and registers the
 # call. A thread of the pool waits for the copies, and writes the message; its errors end the
 # Future. Such calls to one peer leave in the order in which they were made. Calls without a wait
 # (on the CPU alone, or by cuda_ipc) leave at once, before them.
+#
 # Until it has left, a call that ends (a timeout, a lost peer) undoes its packing, and its peer,
 # which never received it, gets no notice.
 

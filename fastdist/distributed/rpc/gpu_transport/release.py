@@ -1,10 +1,10 @@
 """How memory of GPUs that was lent to other processes, and lies idle, goes back to its GPU."""
 
-# A slab is asked back when memory is to be freed (cuda.empty_cache) and no piece of it is out.
-# Those to whom pieces of it went may have it open still, and CUDA does not say what becomes of
-# memory that is freed under who has it open. So each is asked to close it, and it is freed behind
-# the last yes. Nobody waits; until then nothing of it is lent. Where one says no, or does not
-# answer, it is lent as before. A worker that was lost has nothing open once its process has ended.
+# A slab is recalled when memory must be freed (cuda.empty_cache) and no piece of it is lent. Peers
+# that had pieces of it may still have it open, and CUDA does not define what happens to memory that
+# is freed while others have it open. So each of them gets a request to close it, and it is freed
+# after the last confirmation. Nobody waits; until then nothing of it is lent. Where one refuses, or
+# does not answer, it is lent as before. A lost worker has nothing open once its process has ended.
 
 from __future__ import annotations
 

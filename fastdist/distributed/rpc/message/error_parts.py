@@ -13,7 +13,7 @@ import copy
 import copyreg
 from typing import Any, Final
 
-from fastdist.core.errors import MessageError, RpcError
+from fastdist.core.errors import FastdistError, MessageError, RpcError
 
 # The methods with which a class controls pickle and copy.
 _OWN_WAYS: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__")
@@ -29,9 +29,9 @@ _HEAPTYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 
 def says_how_it_pickles(kind: type[BaseException]) -> bool:
     """Return whether a class of exceptions defines itself how it is taken apart or rebuilt."""
-    return any(
-        name in vars(base) for base in _mro(kind) if not _is_builtin(base) for name in _OWN_WAYS
-    )
+    # FastdistError defines what is the default of pickle: see there.
+    own = (base for base in _mro(kind) if not _is_builtin(base) and base is not FastdistError)
+    return any(name in vars(base) for base in own for name in _OWN_WAYS)
 
 
 def reduce_error(error: BaseException) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What other workers may run and load here: everything, or only what was exported and allowed."""
+"""The functions and classes that other workers may use here: all, or only those permitted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _exported: set[tuple[str, str]] = set()
 _allowed: set[str] = set()
 _mode = OPEN
 _nesting = MAX_NESTING
-# What calls have named in open mode, and found: the name as it came -> (module, name).
+# Names in calls in open mode, once found: the name as it came -> (module, name).
 _named: dict[bytes, tuple[str, str]] = {}
 _MAX_NAMED: Final = 4096
 
@@ -83,7 +83,7 @@ def max_nesting() -> int | None:
 
 
 def find(module: str, name: str) -> Any:
-    """Return what another worker named.
+    """Return the object that another worker named.
 
     Raises  ForbiddenFunctionError if strict mode does not let it through; AttributeError or
             ImportError if there is no such thing here
@@ -94,7 +94,7 @@ def find(module: str, name: str) -> Any:
 
 
 def examine(module: str, name: str) -> tuple[Any, Use]:
-    """Return what a body names, and what a body may do with it; in open mode all is allowed.
+    """Return the object that a body names, and its permitted uses; in open mode all are.
 
     Raises  as find
     """
@@ -209,10 +209,10 @@ def _is_defined_as(found: object, module: str, name: str) -> bool:
 
 
 def _without_import(module: str, name: str) -> Any:
-    """Return what a module that is loaded holds, None if it holds nothing of that name.
+    """Return an attribute of a loaded module, None if it does not have it.
 
-    Note    importing runs code, and so may asking a module or a class for an attribute: strict mode
-            does either for nobody whom it has not been told of
+    Note    importing runs code, and so may reading an attribute of a module or a class: strict mode
+            does either only for permitted names
     """
     found: Any = sys.modules.get(module)
     for part in name.split("."):

@@ -24,8 +24,8 @@ class Limits:
     metadata, and in strict mode of a body, may nest; `frame_bytes` is the size of one piece, and
     `wire_frame_bytes` the size that ends the connection. `connections` are those of one member, and
     `handshake_s` is how long a new one may take for its handshake. Calls to one peer without an
-    answer are at most `outstanding_calls`, and `outstanding_bytes` in all; a worker that has left
-    so many bytes of answers unread (4 MiB at least) has its next calls begin when half of them are
+    answer are at most `outstanding_calls`, and `outstanding_bytes` in all; for a worker that has
+    left so many bytes of answers unread (4 MiB at least) the next calls begin when half of that is
     read.
 
     Raises  ValueError for a value that is not a number, or too small to work with

@@ -10,6 +10,7 @@
 # that matters. In strict mode it may not, so every opcode is checked against the output of protocol
 # 5, every number against the bytes that came, and every call and change against the permitted uses
 # of the named object (pickle_uses.py).
+#
 # Objects that are written once and named again and again, five bytes each time, have one bound for
 # their copies, hashes and states together: _TIMES the body's size. Lists, dicts and sets, which one
 # byte makes, are bounded by their memory.

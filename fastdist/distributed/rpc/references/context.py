@@ -1,24 +1,25 @@
-"""The protocol of RRefs: what this worker makes, owns and uses, and who must hear of it."""
+"""The protocol of RRefs: the references that this worker makes, owns and uses, and its notices."""
 
 # Note [The life of a reference]
 # The owner keeps a value while somebody refers to it: an RRef object here, or a user (a fork) that
-# it has been told of. A user of remote() is known by the call itself. When a reference travels, it
-# forks: the receiver gets a reference of its own, and until the owner knows of it the sender keeps
-# its own alive ("pending child": forks.py). The receiver tells the owner (RREF_FORK_REQUEST), then
-# the sender (RREF_CHILD_ACCEPT). It does so a moment later: most references are arguments, and of
-# one that has ended by then the sender alone need hear. If the sender is the owner, it registers
-# the fork when it packs the message. Then, and where a call takes it home, to the owner, the answer
-# to the call says that it has come, and nobody need be told. The end of a reference
-# (RREF_USER_DELETE) is never told before its beginning (held.py). A worker that dies or leaves
-# holds nothing any more: the children that went to it are dropped, and a moment later its users.
-# The workers to which it has passed references on have told their owners by then.
+# it knows of. A user of remote() becomes known by the call itself. When a reference travels, it
+# forks: the receiver gets another reference, and until the owner knows of it the sender keeps its
+# own alive ("pending child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), then
+# the sender (RREF_CHILD_ACCEPT). It does so a moment later: most references are arguments, and for
+# one that has ended by then only the sender needs a notice. If the sender is the owner, it
+# registers the fork when it packs the message. Then, and where a call takes it home, to the owner,
+# the answer to the call shows that it has arrived, and no notice is needed. The notice of a
+# reference's end (RREF_USER_DELETE) never precedes that of its beginning (held.py). A worker that
+# dies or leaves holds nothing any more: the children that went to it are dropped, and a moment
+# later its users. The workers to which it has passed references on have notified their owners by
+# then.
 #
-# Others may ask the owner for a value before its maker's call has come. It must know when that will
-# not come any more, and an id has the rank of its maker alone, which may be another life's by now.
-# So where ranks have several lives, a reference that is not passed on by the owner names the life
-# that makes its value, and so does who tells the owner of it.
+# Others may query the owner for a value before its maker's call has come. It must know when that
+# call cannot come any more, and an id only has the rank of its maker, which may be another life's
+# by now. So where ranks have several lives, a reference that the owner does not pass on itself
+# names the life that makes its value, and so does the notice to the owner.
 #
-# Nobody waits to hear of an end or of an acceptance: they go out together (notices.py).
+# Nobody waits for notices of ends or of acceptances: they are sent together (notices.py).
 
 from __future__ import annotations
 
@@ -175,7 +176,7 @@ class RRefContext:
         self._forks.clear()
 
     def leaks(self) -> list[tuple[str, str]]:
-        """Return what lives here and is referred to elsewhere: ids of value and fork, as text."""
+        """Return the values here that others refer to: ids of value and fork, as text."""
         pairs = [(owned.rref_id, fork) for owned in self.owned.values() for fork in owned.users]
         return [(id_as_text(value), id_as_text(fork)) for value, fork in pairs]
 
@@ -195,7 +196,7 @@ class RRefContext:
 
     def fork(self, rref: RRef[Any]) -> tuple[int, ...]:
         """Return (owner id, rref id, fork id, parent, life) of a reference that is about to travel,
-        and behind them the life that makes the value, where the owner may have to hear of it.
+        and behind them the life that makes the value, where the owner may need it.
 
         Raises  OwnerLostError
         """
@@ -259,9 +260,10 @@ class RRefContext:
         return held
 
     def _require_wanted(self, rref: RRef[Any], fork_id: int) -> None:
-        """Raise RpcError for a reference that is not to come any more.
+        """Raise RpcError for a reference that must not come any more.
 
-        Note    looked at when it is here: until then its sender has been told that it is not
+        Note    checked on its arrival: until then its sender may have been notified that it is not
+                here
         """
         if fork_id in self._refused:
             if rref._held is not None:
@@ -271,7 +273,7 @@ class RRefContext:
             )
 
     def _tell_forks(self, owner: Worker, arrived: Sequence[HeldReference]) -> None:
-        """Tell the owner of references that have come here, and have not ended since."""
+        """Notify the owner of references that have come here, and have not ended since."""
         told = []
         for held in arrived:
             if Do.TELL in self._step(held, Event.DROPPED if held.is_dropped else Event.TELLS):
@@ -337,7 +339,7 @@ class RRefContext:
             self.owned.complete(owned, None, self._without_frames(error))
             if request.refusal is not None:
                 owned.future.was_read()  # it did not run, and its caller has given it up
-            # Of references in what could not be read some have never come.
+            # Some references in a message that could not be read have never come.
             return None if request.is_read else Reply([], {UNREAD: True})
         if not isinstance(result, DeferredResult):
             self.owned.complete(owned, result)
@@ -418,7 +420,7 @@ def _of_one_length(request: Message, rows: Sequence[tuple[int, ...]]) -> Sequenc
 
 
 class _Fetch:
-    """What a fetch is called in errors, which few are: else the text is never made."""
+    """The name of a fetch in errors, which are rare: otherwise the text is never made."""
 
     __slots__ = ("_rref",)
 
@@ -463,5 +465,5 @@ def rebuild_rref(
     return rref
 
 
-# Whoever sends one promises its owner that there is one more, until the receiver says otherwise.
+# A sender promises the owner that there is another reference, until the receiver says otherwise.
 register_reducer(RRef, reduce_rref, rebuild_rref, must_be_read=True)

@@ -2,18 +2,19 @@
 
 # Note [References that never come]
 # A fork counts at its owner from the moment it is packed. If its message was not sent, or could not
-# be read, packing it is undone (Note [Packing]). If the message lies in a connection
-# that breaks it is asked about and sent again, as long as its caller waits. What is left are calls
-# that were given up: nobody asks about them, and both what such a call brought and what its answer
-# brings may have been lost. So who gives a call up says so, once more than by its CANCEL, in a
-# message that goes until it arrives. The callee takes back what its answer brings, for nobody will
-# have it there, and tells what it holds of what the call brought; the caller takes back the rest.
-# The same goes for memory that the answer lent.
-# Others may wait for the value that the call should have made: they hear that it will not be.
+# be read, packing it is undone (Note [Packing]). If the message is in a connection that breaks, the
+# peer is queried and it is sent again, as long as its caller waits. Calls that were given up
+# remain: nobody queries them, and references in such a call and in its answer may have been lost.
+# So a caller that gives a call up reports that, in addition to its CANCEL, in a message that is
+# repeated until it arrives. The callee takes back the references in its answer, since nobody will
+# have them there, and reports those of the call that it holds; the caller takes back the rest. The
+# same holds for memory that the answer lent. Others may wait for the value that the call should
+# have made: they are notified that it will not exist.
 #
-# What comes after all when it was taken back: an answer that nobody waits for is not read; a call
-# with a reference that its callee has said not to hold cannot be read, and does not run. Nor is an
-# answer read that comes for the second time, for its references may have ended by then.
+# References that arrive after they were taken back: an answer that nobody waits for is not read; a
+# call with a reference that its callee has reported as missing cannot be read, and does not run. An
+# answer that arrives for the second time is not read either, since its references may have ended by
+# then.
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Child(NamedTuple):
-    """A fork: whom it goes to, what it is a fork of, and the call that it goes in."""
+    """A fork: its receiver, its parent, and the call that carries it."""
 
     to: Worker | None
     parent: RRef[Any]
@@ -60,10 +61,10 @@ class Event(Enum):
 
 
 class Forks:
-    """What has left this worker and was not accepted yet.
+    """The forks that have left this worker and were not accepted yet.
 
     `hold_or_refuse(fork_ids)` returns which references are here, of forks that others sent, and
-    lets the others not come any more.
+    refuses the others from then on.
 
     Thread  any
     """
@@ -89,8 +90,8 @@ class Forks:
     def leave(
         self, fork_id: int, parent: RRef[Any], message: Message | None, *, is_notified: bool = True
     ) -> None:
-        """Keep the parent of a fork that is about to travel; if it is not told that the fork has
-        come, until the call that it goes in is answered.
+        """Keep the parent of a fork that is about to travel; without a notice that the fork has
+        come, until the call that carries it is answered.
         """
         if message is None:
             child = _Child(None, parent, -1, False)
@@ -100,7 +101,8 @@ class Forks:
             self._children[fork_id] = child
         if message is None:
             return
-        # Looked at last: who is lost only now drops what is here when that is heard of.
+        # Checked last: for a worker that is lost only now, the notice of its loss drops these
+        # forks.
         to = message.peer
         if to.is_dead or (child.in_answer and child.call_id in to.given_up):
             self._end(Event.WILL_NOT_COME, [fork_id])

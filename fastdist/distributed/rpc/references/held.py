@@ -1,11 +1,10 @@
 """One reference to a value of another worker, from its beginning to its end."""
 
-# Note [What a holder owes]
-# A reference comes into being in one of three ways: its holder calls rpc.remote(); it arrives in a
-# message of the owner, or in one whose sender tells the owner itself; or it arrives from a third
-# worker. In the last case its sender keeps a reference of its own until the owner counts this one,
-# and then must hear so (ACCEPT). The owner must hear of the end (END), and not before it has heard
-# of the beginning.
+# Note [What a holder owes] A reference comes into being in one of three ways: its holder calls
+# rpc.remote(); it arrives in a message of the owner, or in one whose sender notifies the owner; or
+# it arrives from a third worker. In the last case its sender keeps a reference until the owner
+# counts this one, and then needs a notice (ACCEPT). The owner needs a notice of the end (END), and
+# not before that of the beginning.
 #
 #              KNOWN                        KNOWN: ACCEPT
 #   CREATING ---------> COUNTED <---------------------------- TELLING
@@ -15,7 +14,8 @@
 #                          ^   DROPPED: ACCEPT                      |
 #                          +---------------- GIVEN_UP --------------+
 #
-# A reference that nobody needs any more while its owner is being told ends once the owner knows.
+# A reference that nobody needs any more while its owner is being notified ends once the owner
+# knows.
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class State(Enum):
     """Where a reference is in its life."""
 
     CREATING = auto()  # the call of rpc.remote() that makes the value tells its owner
-    ARRIVED = auto()  # a third worker sent it, and the owner is told in a moment
-    TELLING = auto()  # the owner is being told
+    ARRIVED = auto()  # a third worker sent it, and the owner is notified soon
+    TELLING = auto()  # the owner is being notified
     COUNTED = auto()  # the owner counts it
     ENDED = auto()
 
 
 class Event(Enum):
-    """What can happen to a reference."""
+    """Events of a reference."""
 
     TELLS = auto()  # the notice to the owner is about to be sent
     KNOWN = auto()  # the owner has answered, or never will because it is dead
@@ -54,11 +54,11 @@ class Event(Enum):
 
 
 class Do(Enum):
-    """What the holder must do."""
+    """Actions of the holder."""
 
-    TELL = auto()  # tell the owner that there is one more reference
-    ACCEPT = auto()  # tell the sender that the owner counts it, or that it has ended
-    END = auto()  # tell the owner that the reference has ended
+    TELL = auto()  # notify the owner of another reference
+    ACCEPT = auto()  # notify the sender that the owner counts it, or that it has ended
+    END = auto()  # notify the owner of the reference's end
 
 
 _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {

@@ -13,7 +13,7 @@
 #      |  GIVEN_UP, MAKER_LOST: FAIL                   |
 #      +-----------------------------------------------+
 #
-# A call that runs here ends by itself, whether or not its caller has given it up.
+# A call that runs here ends alone, whether or not its caller has given it up.
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What can happen to a value."""
+    """Events of a value."""
 
     CALLED = auto()  # the remote call that makes it has arrived
     MADE = auto()  # the value is there, or the error of its function
@@ -56,7 +56,7 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, bool]]] = {
 
 
 class KeptValue:
-    """The state of one value, and who refers to it: `users` by fork, `num_local` objects here.
+    """The state of one value, and its references: `users` by fork, `num_local` objects here.
 
     Thread  one at a time
     """

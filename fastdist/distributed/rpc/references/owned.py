@@ -1,4 +1,4 @@
-"""Values that live on this worker, and who refers to them."""
+"""Values that live on this worker, and their users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OwnedValues:
         self._by_id: dict[int, OwnedValue] = {}
         # The latest values that lived here, with why they were never made.
         self._dropped: dict[int, str | None] = {}
-        self._ended_early: dict[int, None] = {}  # the latest users whose end was told first
+        self._ended_early: dict[int, None] = {}  # the latest users whose end was reported first
 
     def hear_of(self, rref_id: int, life: int = 0, *, for_local: bool = False) -> OwnedValue:
         """Return the record of a value that others speak of, perhaps before its maker's call comes.
@@ -156,7 +156,7 @@ class OwnedValues:
                 return
             del self._by_id[rref_id]
             remember(self._dropped, rref_id)
-        del owned  # the value goes here, without the lock: its end may run anything
+        del owned  # the value ends here, without the lock: its end may run anything
 
     def maker_lost(self, worker: Worker) -> None:
         """End the wait for what a lost worker should have had made."""

@@ -36,9 +36,9 @@ class _ValueFuture(Future[T]):
 
 
 class OwnedValue(KeptValue):
-    """The owner's side of an RRef: the value once it is there, and who refers to it.
+    """The owner's side of an RRef: the value once it is there, and its references.
 
-    Thread  what KeptValue has is guarded by the lock of OwnedValues (owned.py)
+    Thread  the lock of OwnedValues (owned.py) guards the attributes of KeptValue
     """
 
     __slots__ = ("future", "maker", "rref_id")
@@ -46,7 +46,7 @@ class OwnedValue(KeptValue):
     def __init__(self, rref_id: int, maker: Worker | None = None) -> None:
         super().__init__()
         self.rref_id = rref_id
-        # Whose remote call makes the value; None where that is no member.
+        # The worker whose remote call makes the value; None where that is not a member.
         self.maker = maker
         self.future: Future[Any] = _ValueFuture()
 
@@ -79,7 +79,7 @@ class OwnedValue(KeptValue):
 
 
 def creation_error(error: BaseException) -> BaseException:
-    """Return what is told of a value whose making has failed with an error."""
+    """Return the error of a value whose making has failed."""
     if not isinstance(error, RpcTimeoutError):
         return error
     return RpcTimeoutError(
@@ -97,7 +97,7 @@ def copy_of(error: BaseException) -> BaseException:
 
 
 class Context(Protocol):
-    """What an RRef needs of this worker's bookkeeping."""
+    """The part of this worker's bookkeeping that an RRef uses."""
 
     me: Worker
     client: Client
@@ -304,8 +304,8 @@ class RRef(Generic[T]):
         return self._profiling_future
 
     def _serialize(self) -> tuple[object, ...]:
-        """Raise NotImplementedError: each reference is one more that its owner hears of, with the
-        message that takes it, and one that is in no message would be kept for ever.
+        """Raise NotImplementedError: the owner counts each reference, by the message that carries
+        it, and one outside of messages would be kept for ever.
         """
         self._require_made()
         raise NotImplementedError(
@@ -363,7 +363,7 @@ def _call(
 def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a method of the value; if it is an async one, its Future is the answer.
 
-    Raises  TypeError for something else than an RRef, which may have a `local_value` of its own
+    Raises  TypeError for anything but an RRef, as other objects may have a `local_value`
     """
     method = getattr(_value_of(rref), name)
     gate.require_callable_by_others(method)

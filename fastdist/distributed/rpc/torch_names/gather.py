@@ -45,7 +45,7 @@ def all_gather(
     timeout: float = constants.UNSET_RPC_TIMEOUT,
 ) -> dict[str, Any]:
     """Return worker name -> object, once all of them (all of the group, if none are given) have
-    come here with theirs. The one whose name sorts first gathers.
+    called this. The one whose name sorts first gathers.
 
     Units   timeout in seconds; 0 and the default wait as long as the others live
     Raises  RpcTimeoutError, at each waiting worker, naming the missing ones; WorkerLostError naming

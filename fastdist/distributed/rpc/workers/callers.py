@@ -1,4 +1,4 @@
-"""Who calls this worker: the connections that have greeted, their lanes, and the calls of these."""
+"""The callers of this worker: connections that have greeted, their lanes, and their calls."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .worker import Worker
 
 # Note [Lanes of callers]
 # A lane outlives its connections. A caller whose connection broke greets again on the next one and
-# asks about the calls that it still waits for. What came by the earlier connection is read no more
-# from then on, so the answer to that question is final: a call runs, or was answered (and its
+# queries the calls that it still waits for. Messages on the earlier connection are not read any
+# more from then on, so the answer to that query is final: a call runs, or was answered (and its
 # answer, kept here, is sent again), or never came and may be sent again under the same id.
 
 # Note [Answers that are kept]
@@ -39,10 +39,10 @@ MAX_BYTES: Final = 4 << 20
 MAX_IDS: Final = 128 << 10
 
 # Note [Answers that are not read]
-# An answer is never held back: two workers that both waited for room would wait for ever. So what
-# bounds the memory that answers to a slow caller take here is that its next calls do not begin: a
-# caller acknowledges what was read of its lane 0, which takes none of its users' threads. What
-# was sent by a connection that has gone is not counted any more.
+# An answer is never held back: two workers that both waited for room would wait for ever. So the
+# memory of answers to a slow caller is bounded by delaying its next calls: a caller acknowledges
+# the answers that it has read on its lane 0, which uses none of its users' threads. Answers on a
+# connection that has ended are not counted any more.
 _LEAST_UNREAD_BYTES: Final = 8 * UNREAD_STEP_BYTES
 
 
@@ -199,7 +199,7 @@ class CallerLane:
         return self._running.get(call_id)
 
     def reconcile(self, call_ids: Iterable[int]) -> Reconciliation:
-        """Return what became of calls that came by this lane, if they came."""
+        """Return the state of calls that may have come by this lane."""
         result = Reconciliation([], [], [])
         with self._lock:
             for call_id in call_ids:
@@ -294,17 +294,17 @@ class Callers:
             if lane is None:
                 lane = lanes[number] = CallerLane(caller, number, limits.outstanding_bytes)
             lane.last_greeting = count
-            # What is left of the lane's earlier connection is not read any more.
+            # The rest of the lane's earlier connection is not read any more.
             self.by_route.pop(lane.route, None)
             self.by_route[route] = lane
             self.released.extend(lane.rebind(route))
 
     def forget(self, caller: Worker, refusal: FastdistError | None = None) -> None:
-        """Take no more requests from a worker that is lost or has left, and tell it so by a word;
-        from who has its rank now, all the same.
+        """Accept no more requests from a worker that is lost or has left, and send it a refusal; a
+        worker that has its rank now is accepted.
 
-        Note    who was only cut off hears it at once, by a connection that still holds; another one
-                when it greets again
+        Note    a worker that was only cut off gets it at once, by a connection that still holds;
+                others when they greet again
         """
         routes = self._forget([caller], are_wanted=True)
         if refusal is not None:

@@ -3,21 +3,22 @@
 And which group of its job a worker comes to, which the directories of earlier ones tell.
 """
 
-# Note [One request enters] Name and rank are two claims. Who looks and then sets them may have
-# company that looked at the same time; who claims one after the other may be killed between the
-# two. So one request claims both, in the place of a life that is over if there is one, and brings
-# the record. The store carries out one request at a time: of two that want a place at once the
-# first is in, and the other gets the record of that one. Who is killed before its request has not
-# entered; who is killed later has, and its place stays taken until it is followed or struck out.
+# Note [One request enters] Name and rank are two claims. A worker that looks first and then sets
+# them may race with another one that looked at the same time; a worker that claims one after the
+# other may be killed between the two. So one request claims both, in the place of a life that is
+# over if there is one, and brings the record. The store runs one request at a time: of two workers
+# that want a place at once the first gets it, and the other gets the first one's record. A worker
+# that is killed before its request has not entered; one that is killed later has, and its place
+# stays taken until it is followed or removed.
 #
 # The workers of a static group enter all at once, when they have met (join, in the store).
 
 # Note [Who is looked up when]
 # n members that read n records each move n * n. So a member of a group of more than MOST_READ reads
-# the records of those that it is bound to need when it joins: its neighbours in the tree of the
-# barrier (tree.py), which may be needed when there is no store any more. All others are looked up
-# when somebody first calls them, one request each. In a group of at most MOST_READ all are read at
-# once, so that the loss of the store costs no worker a peer.
+# only the records that it is bound to need when it joins: its neighbours in the tree of the barrier
+# (tree.py), which may be needed when the store is gone. All others are looked up when somebody
+# first calls them, one request each. In a group of at most MOST_READ all are read at once, so that
+# no worker loses a peer by the loss of the store.
 
 from __future__ import annotations
 
@@ -34,13 +35,13 @@ from .record import Record
 MOST_READ: Final = 64
 _NAME: Final = b"rpc_members"
 _MACHINE: Final = "machine "
-# What begins the key of a label: it finds how many members have that.
+# The prefix of a label's key: counts the members that have the label.
 LABEL: Final = "@"
 WITH_MAPS: Final = "device maps"
 
 
 class Changes(NamedTuple):
-    """What has changed in a group since a revision; `is_whole` says that all members are in `came`.
+    """Changes of a group since a revision; `is_whole` says that `came` has all members.
 
     `ended` are incarnations.
     """
@@ -52,10 +53,10 @@ class Changes(NamedTuple):
 
 
 class Directory(Protocol):
-    """What knows the members of a group.
+    """The directory of a group's members.
 
     Thread  any
-    Raises  StoreError where it does not answer; RpcError for what none of ours wrote
+    Raises  StoreError where it does not answer; RpcError for an entry that none of ours wrote
     """
 
     def claim(
@@ -73,7 +74,7 @@ class Directory(Protocol):
         """Return how many members have a label."""
 
     def changes(self, since: int) -> Changes:
-        """Return what has changed since a revision; all members where that is 0 or forgotten."""
+        """Return the changes since a revision; all members where that is 0 or forgotten."""
 
     def leave(self, gone: Record) -> None:
         """Free the place of a member."""
@@ -169,7 +170,7 @@ class StoreDirectory:
 
 
 def agreement_of(record: Record) -> bytes:
-    """Return what all members of a group must have in common."""
+    """Return the values that all members of a group must have in common."""
     return repr([getattr(record, what) for what in COMMON]).encode()
 
 
@@ -224,29 +225,30 @@ def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixSto
 
 
 # Note [Which group]
-# Each group of a process has keys of its own in the store, with the number that counts them. Who
-# was killed and is started again counts from 0, though its job may be in a later one. So the groups
-# that take lives back note in the store which has begun last, and the first group of a process is
-# that: where all meet anew each time, the others are there, or come. In groups without a world size
-# each goes its own way. There it is the last one that a former life was in, and did not leave.
+# Each group of a process has its own keys in the store, with the number that counts them. A worker
+# that was killed and restarted counts from 0, though its job may be in a later group. So groups
+# that take lives back record in the store which has begun last, and the first group of a process is
+# that one: where all meet again each time, the others are there, or come. In groups without a world
+# size each worker counts separately. There it is the last group that a former life was in, and did
+# not leave.
 
-# Which is the newest, in keys of their own: see note_again.
+# The newest one, in separate keys: see note_again.
 _ALL: Final = "rpc_groups"
 _NEWEST: Final = "newest"
 _PREFIX_OF_GROUP: Final = "rpc_prefix_"
 
 
 def keys_of_group(store: Store, number: int) -> PrefixStore:
-    """Return what a store holds of the group with a number."""
+    """Return the part of a store for the group with a number."""
     return PrefixStore(f"{_PREFIX_OF_GROUP}{number}", store)
 
 
 def find_number(store: Store, count: int, rank: int, name: str, *, is_static: bool) -> int:
-    """Return the number of the group to come to, of those that take lives back; note it.
+    """Return the number of the group to join, where groups take lives back; record it.
 
     `count` is how many groups this process has been in.
 
-    Raises  StoreError; RpcError for what none of ours wrote
+    Raises  StoreError; RpcError for an entry that none of ours wrote
     """
     newest = _note(PrefixStore(_ALL, store), count)
     if count > 0:

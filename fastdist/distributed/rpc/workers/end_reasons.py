@@ -1,10 +1,10 @@
-"""Parts of short notices: how often they are asked for; why a process ends without shutdown()."""
+"""Parts of short notices: their interval, and the reason of an end without shutdown()."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# How often a worker is asked for a PONG while somebody waits for it.
+# How often a worker must send a PONG while somebody waits for it.
 BEAT_S: Final = 5.0
 # The name under which a goodbye has its reason, where a process ends without rpc.shutdown(). The
 # reason begins with ENDED, and where an exception ended the process with CAUSE.

@@ -17,22 +17,23 @@ from fastdist.distributed.store.wait_log import own_node
 from .directory import StoreDirectory, machine_label, view
 from .record import Record
 
-TELL_S: Final = 1.0  # how long the store is waited for where it need not answer
+TELL_S: Final = 1.0  # how long to wait for the store where it need not answer
 # And where somebody wants to call a worker, or to let others know of its loss.
 LOOK_S: Final = 5.0
-# Under this the members say whom they gave up, by incarnation: see joining.py.
+# The key under which members record incarnations that they gave up: see joining.py.
 GIVEN_UP: Final = "given_up"
 # And under this why they ended, where that was without rpc.shutdown().
 _ENDED: Final = "ended"
 _SHUTDOWN: Final = b"shutdown"
-# What no key holds: to expect it of one reads it, and does not wait where a member has just left.
+# A value that no key holds: to expect it of a key reads it, without a wait if a member has just
+# left.
 _ABSENT: Final = b"\0absent"
 
 _logger = logging.getLogger(__name__)
 
 
 class Group:
-    """What a worker reads and writes in the store of its group.
+    """A worker's entries in the store of its group, which it reads and writes.
 
     In a static group there is one member of each rank. With restarts, one that was lost may be
     followed by another life of its rank; in a dynamic group members come and go. `members` are
@@ -60,7 +61,7 @@ class Group:
         self.has_maps = any(one.device_maps for one in members)
         # How many members run on a machine, by their label.
         self._on_machine = Counter(map(machine_label, members))
-        # What was last read of the changes; 0 for none.
+        # The revision of the latest changes that were read; 0 for none.
         self._revision = 0
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
@@ -128,10 +129,11 @@ class Group:
         self._store.multi_set(keys, [self.me.name, json.dumps(self.me.addresses)])
 
     def take_out(self, gone: Record, *, was_lost: bool = False) -> None:
-        """Take a member out of a dynamic group: this one, which leaves, or one that is surely over,
+        """Remove a member from a dynamic group: this one, which leaves, or one that is surely over,
         which cannot do so itself. A store that does not answer is not waited for.
 
-        Never raises: another one may do it, and who wants its name asks after it (joining.py).
+        Never raises: another member may do it, and a worker that wants its name checks it
+        (joining.py).
 
         Note    if this worker was given up another one may have the rank by now, whose entries stay
         """
@@ -227,9 +229,10 @@ class Group:
         return "" if noted == _ABSENT else noted.decode(errors="replace")
 
     def tell_shutdown(self) -> None:
-        """Note in the store that this worker has come to its shutdown; waits for a second at most.
+        """Record in the store that this worker has come to its shutdown; waits for a second at
+        most.
 
-        Note    the barrier goes by messages; this tells who has come where its leader cannot
+        Note    the barrier uses messages; this shows who has come where its leader cannot
         """
         self.is_in_shutdown = True
         try:
@@ -243,8 +246,8 @@ class Group:
             _logger.info("could not report the shutdown to the store: %s", error)
 
     def not_in_shutdown(self) -> tuple[list[int], int]:
-        """Return the ranks that have not come to their shutdown, as far as can be told: the first
-        ones of many, and how many more there are.
+        """Return the ranks that have not come to their shutdown, as far as is known: the first ones
+        of many, and how many more there are.
         """
         try:
             return StoreDirectory(self._store, TELL_S, _SHUTDOWN).missing()

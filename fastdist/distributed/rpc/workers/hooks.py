@@ -1,4 +1,4 @@
-"""What programs want called when a worker is silent, is lost, or is back."""
+"""Programs' functions for a worker that is silent, is lost, or is back."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
 
 
 def tell_of_return(worker: WorkerInfo) -> None:
-    """Let the program hear that a worker is back, after the end of its former life was told."""
+    """Notify the program that a worker is back, after the notice of its former life's end."""
     try:
         run_restart_hooks(worker)
-    except Exception:  # what users wrote; who is back is welcome all the same
+    except Exception:  # users' code; the worker is accepted anyway
         _logger.exception("a hook of on_restart failed for worker %r", worker.name)

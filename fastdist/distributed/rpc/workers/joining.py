@@ -100,7 +100,7 @@ def join_static(
             _wait_until_all_know(store, me)
         raise RankTakenError(f"{error}: {_both(error)}; {_MAY_FOLLOW}", error.claims) from error
     except (StoreTimeoutError, StoreLostError):
-        raise  # those who did not come, or a store that is gone, can be told nothing
+        raise  # the missing workers, or a store that is gone, cannot be notified
     except (RpcError, StoreError):
         _wait_until_all_know(store, me)
         raise
@@ -172,14 +172,14 @@ def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
     _require_version(store, me)
     (there,) = directory.find([me.rank])
     if there is None:
-        # Of a static group also those that are lost: others may follow them.
+        # In a static group also those that are lost: others may follow them.
         for one in group.members if group.is_static else ():
             directory.claim(one)
         for one in () if group.is_static else lost:
             directory.declare_lost(one)
         (there,) = directory.find([me.rank])
     if there is None or _precedes(there, me):
-        # Who was first to tell of the group may have known an earlier life of this rank.
+        # The worker that recorded the group first may have known an earlier life of this rank.
         directory.claim(me, there, me.restart_count)
         group.publish()
 
@@ -317,7 +317,7 @@ def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
         return not process_lives(earlier.pid, earlier.process_start)
     address = earlier.addresses.get("uv")
     if address is None:
-        return False  # it can only be asked by who shares its processes
+        return False  # only processes that share its memory can reach it
     until = time.monotonic() + frozen_s
     while True:
         try:
@@ -339,7 +339,7 @@ def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
 # The one that works answers at once, unless it has ended.
 _ANSWERS_S: Final = 1.5
 _WHO: Final = "twin"
-# Of what the other says of itself.
+# The most letters of the other worker's description of itself.
 _MOST_LETTERS: Final = 500
 
 
@@ -389,7 +389,7 @@ def answers(context: Context, me: Record, first: Record) -> bool:
 
 
 def refuse_twin(me: Record, greeting: Message) -> None:
-    """Warn of who greets as this very worker, and is another.
+    """Warn of another worker that greets with this one's name and rank.
 
     Raises  RankTakenError, which is the answer to the greeting
     """
@@ -409,7 +409,7 @@ def _both(taken: RankTakenError) -> str:
 
 
 def _wait_until_all_know(store: Store, me: Record) -> None:
-    """Let all members hear of a mistake before the one that serves the store ends it."""
+    """Give all members time to read a mistake before the one that serves the store ends it."""
     told = view("told", store, TELL_S)
     try:
         told.set(str(me.rank), "")
@@ -443,7 +443,7 @@ def _require_version(store: Store, me: Record) -> None:
 
 
 def require_agreement(records: Sequence[Record], *, names: bool = True) -> None:
-    """Check that workers have in common what they must, and names of their own.
+    """Check that workers agree where they must, and have unique names.
 
     Raises  RpcError naming the two that disagree, and on what
     """

@@ -44,7 +44,7 @@ _FEW_BUCKETS: Final = 256
 
 
 class Expiring(Protocol):
-    """What has a deadline."""
+    """An object with a deadline."""
 
     def expire(self) -> None:
         """Be over, for its time is."""
@@ -83,7 +83,7 @@ class Timeouts:
             calls[call] = None
             must_wake = bucket * BUCKET_S < self._sleeping_until
             if must_wake:
-                # Whoever comes next with a later deadline need not ring again.
+                # A later deadline need not ring again.
                 self._sleeping_until = bucket * BUCKET_S
             return must_wake
 
@@ -112,8 +112,8 @@ class Timeouts:
     def sleep_until(self, alarm: float = math.inf) -> float:
         """Return the next time to look, which a later add may bring forward; inf for never.
 
-        Who sleeps looks at the time of `alarm` in any case, and need not be woken for what expires
-        after it: nearly every call does, and a lone one would wake the thread each time.
+        The sleeper looks at the time of `alarm` in any case, and need not be woken for deadlines
+        after it: nearly every call has one, and a lone call would wake the thread each time.
         """
         with self._lock:
             expires = self._times[0] * BUCKET_S if self._times else math.inf
@@ -121,7 +121,7 @@ class Timeouts:
             return self._sleeping_until
 
     def close(self) -> None:
-        """Let no call expire any more: each hears of the end that is to come."""
+        """Let no call expire any more: each gets the error of the coming end."""
         with self._lock:
             self._is_closed = True
             self._calls_at.clear()
@@ -317,7 +317,7 @@ class Progress:
                 self._run_posted()
                 return
             ready = self._poller.poll(self._sleep_ms())
-            # Before anybody is told what came: it may be about a silence.
+            # Before the events are handled: they may be about a silence.
             self._clock.look(self._due())
             for fd, _ in ready:
                 if fd == bell_fd:
@@ -332,8 +332,8 @@ class Progress:
                 self._call(heapq.heappop(self._alarms)[2])
 
     def _expire(self, now: float) -> None:
-        # In a function of its own: a variable of the loop would keep the last call, and what it
-        # holds, until the next one expires.
+        # In a separate function: a variable of the loop would keep the last call, and its objects,
+        # until the next one expires.
         for call in self.timeouts.expire(now):
             self._call(call.expire)
 

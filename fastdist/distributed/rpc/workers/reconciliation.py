@@ -40,7 +40,7 @@ class Acknowledged(NamedTuple):
 
 
 class Reconciliation(NamedTuple):
-    """What became of the calls in a query; calls that still run are not in it."""
+    """The state of the calls in a query; calls that still run are not in it."""
 
     answers: list[Sequence[Buffer]]
     never_received: list[int]
@@ -54,10 +54,10 @@ class Waiting(Protocol):
         """Take the answer."""
 
     def fail(self, error: Exception) -> None:
-        """Take what the end of the worker, or of this one, is told with."""
+        """Take the error for the end of the worker, or of this one."""
 
     def lost(self, *, may_have_run: bool) -> None:
-        """Take note that a broken connection took the call, or its answer."""
+        """Handle a call that a broken connection took, or whose answer it took."""
 
     def frames_again(self) -> Sequence[Buffer]:
         """Return the frames of a request that never came; none if it is not here any more."""

@@ -1,4 +1,4 @@
-"""What a worker tells all others about itself: its record, of one life of one rank."""
+"""A worker's description for all others: its record, of one life of one rank."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _MAX_NAME: Final = 128
 class WorkerInfo:
     """A worker's name and id; cheaper to pass to a call than the name.
 
-    Raises  TypeError for a name that is no text, or an id that is no number; RpcError for a name
-            that no worker can have
+    Raises  TypeError for a name that is not a string, or an id that is not a number; RpcError for a
+            name that no worker can have
     Note    frozen, so that it can be a key
 
     Args:
@@ -97,11 +97,11 @@ def did_you_mean(name: object, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a member tells all others about itself.
+    """A member's description for all others.
 
-    `incarnation` is new in each life of a rank, so that what an earlier life said is known as such.
-    `restarts` is whether it takes another life of a rank for a member, in a static group;
-    `restart_count` says how many lives of its rank there were before.
+    `incarnation` is new in each life of a rank, so that messages of an earlier life are recognised.
+    `restarts` is whether it accepts another life of a rank as a member, in a static group;
+    `restart_count` is the number of earlier lives of its rank.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Record:
 
     @property
     def whereabouts(self) -> str:
-        """Who and where this is, for messages to people."""
+        """The identity and the address of this worker, for messages to people."""
         address = self.addresses.get("uv") or next(iter(self.addresses.values()), "no address")
         there = f"process {self.pid} on {one_line(self.host, 100)}, at {one_line(address, 300)}"
         return f"{one_line(repr(self.name))} (rank {self.rank}), {there}"
@@ -167,8 +167,8 @@ class Record:
     def shares_host_with(self, other: Record) -> bool:
         """Return whether both run on one machine, and have its network in common.
 
-        Note    containers with networks of their own are two hosts: calls between them are to stop
-                when the network between them does, as all else that the two do
+        Note    containers with separate networks are two hosts: calls between them must stop when
+                the network between them does, as all their other traffic does
         """
         return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
 
@@ -211,7 +211,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-# What a field of each type holds.
+# Checks of a field's value, by its type.
 _KINDS: Final[dict[str, Callable[[object], bool]]] = {
     "str": _is_text,
     "int": _is_number,
@@ -225,8 +225,8 @@ _KINDS: Final[dict[str, Callable[[object], bool]]] = {
 
 # libzmq ends a process that cannot accept at its unix socket for want of a descriptor. Strangers
 # are kept from using them up (sockets/connections.py); members must not be able to, either.
-# One peer takes: lane 0, its ring and its monitor, a bell, a handle of its process, and what comes
-# from it.
+# One peer takes at most: a bell, a handle of its process, the ring of lane 0, its ZeroMQ socket, a
+# connection, a monitor of two, and a ring and a connection from the peer.
 _PER_PEER: Final = 9
 # One more lane each way: a socket and its connection here, and a connection from there.
 _PER_LANE: Final = 3
@@ -234,8 +234,8 @@ _AT_LEAST_FREE: Final = 16
 
 
 def own_lanes_between(me: Record, other: Record) -> int:
-    """Return how many lanes of its own a worker may open to another, so that half of what either
-    may open would do for the whole group.
+    """Return how many separate lanes a worker may open to another, so that half of the descriptors
+    of either would do for the whole group.
     """
     if not me.world_size:
         return MAX_OWN_LANES

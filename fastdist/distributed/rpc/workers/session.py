@@ -1,25 +1,27 @@
 """One life of a worker as another sees it, from its greeting to its end. No threads or sockets."""
 
-# Events come from the agent (or from a simulator), with the time; actions go back. Everything that
-# a peer's state depends on is in this file, so that it can be tried with any order of events.
+# Events come from the agent (or from a simulator), with the time; actions go back. All of a peer's
+# state is in this file, so that it can be tested with any order of events.
 #
-# A broken connection alone is not death: libzmq reconnects. A peer whose host says that nobody
+# A broken connection alone is not death: libzmq reconnects. A peer whose host reports that nobody
 # listens there is dead after a grace; one that only does not answer (frozen, or cut off) after
 # `frozen_s`, counted from its last sign of life, which was `notice_s` before its connection was
-# broken off (sockets/pulse.py); who wakes after standing still itself has heard nobody meanwhile,
-# and counts from there. What was seen of the peer meanwhile is told: a cable may be pulled, and no
-# more. A peer whose process has ended is dead at once. Dead is final: the life is fenced, and
-# what it says when it wakes up is refused. So is a life that another of its rank has followed.
+# closed (sockets/pulse.py); a process that was itself stopped has received nothing meanwhile, and
+# counts from its wake-up. The error names what was seen of the peer meanwhile: a cable may be
+# pulled, and no more. A peer whose process has ended is dead at once. Dead is final: the life is
+# fenced, and its messages after a wake-up are refused, as are those of a life that another one has
+# followed.
 #
-# One that says goodbye has answered everything before, but some of that by lanes of callers that
-# block, which have connections of their own. It is told that all was read (FAREWELL) when nobody
-# waits for it any more, or after settle_s, and closes its connections. It is dead when the one that
-# is watched has ended, and, as what came by another just before may be read a moment later, nobody
-# waits or settle_s has passed again. rpc/leaving.py tells the other end of this. A process that
-# ends without rpc.shutdown() says goodbye too, and why it ends: it is lost, with that reason.
+# A peer that says goodbye has answered everything before, but some of that by lanes of blocking
+# callers, which have separate connections. It gets a notice that all was read (FAREWELL) when
+# nobody waits for it any more, or after settle_s, and closes its connections. It is dead when the
+# watched connection has ended and nobody waits for it or settle_s has passed again, since a message
+# on another connection may be read a moment later. rpc/leaving.py describes the other end of this.
+# A process that ends without rpc.shutdown() says goodbye too, with the reason of its end: it is
+# lost, with that reason.
 #
-# Knocks are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
-# well while it waits for answers, and who does not answer for `unresponsive_s` is told of, no more.
+# libzmq answers knocks: a peer whose Python is stuck looks alive. So the agent also sends a query
+# while it waits for answers, and a peer that does not answer for `unresponsive_s` is only reported.
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What can happen to a peer."""
+    """Events of a peer."""
 
     CONNECTED = auto()  # a handshake succeeded
     DISCONNECTED = auto()  # the connection broke, or knocks stayed unanswered
@@ -58,7 +60,7 @@ class Event(Enum):
     LEFT = auto()  # it said goodbye
     REPLACED = auto()  # another life of its rank has come
     FENCED = auto()  # this worker itself is out of the group: nothing passes any more
-    ASKED = auto()  # the agent sent a question of its own
+    ASKED = auto()  # the agent sent a query
     ANSWERED = auto()  # the answer to one came
     TICK = auto()  # only time has passed
 
@@ -68,9 +70,9 @@ _ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REAC
 
 
 class Do(Enum):
-    """What the worker must do, where no argument is needed."""
+    """Actions of the worker that need no argument."""
 
-    TELL_SILENCE = auto()  # to who wants to know that the peer is silent
+    TELL_SILENCE = auto()  # notify code that wants to know that the peer is silent
     RECOVER = auto()  # the peer is back; what was on its way when its connection broke may be lost
     SAY_FAREWELL = auto()  # to the peer, which leaves: all that it sent was read
 
@@ -105,7 +107,7 @@ class LivenessTimeouts:
     notice_s: float = 2.5
     join_s: float = 10.0
     leave_s: float = 1.0
-    # What came by another lane just before the end of the watched one is read within this.
+    # Messages on another lane just before the end of the watched one are read within this time.
     settle_s: float = 0.25
     look_whether_read_s: float = 0.005
     unresponsive_s: float = 60.0
@@ -168,12 +170,12 @@ class Session:
         self._why_ended = ""
         # Whether a connection, or the attempt at one, has come to nothing since the last success.
         self._is_broken = False
-        # What the attempts at a connection have found since.
+        # The results of attempts to connect since then.
         self._found = ""
         # Since when a question has been without an answer, on a connection that holds.
         self._asked_since: float | None = None
         self.is_unresponsive = False
-        # Of the last question what became of calls, and the latest call it spoke of.
+        # The serial of the last query about calls, and the latest call in it.
         self.serial = 0
         self._asked_up_to = -1
 
@@ -238,9 +240,9 @@ class Session:
         return is_due
 
     def must_greet_again(self, call_id: int) -> bool:
-        """Return whether the peer, which did not know the connection of a call, is to be greeted.
+        """Return whether to greet a peer again that did not know the connection of a call.
 
-        Not for a call that was asked about since: that followed a greeting.
+        False for a call that was queried since, as a greeting preceded the query.
         """
         return call_id > self._asked_up_to
 
@@ -275,7 +277,7 @@ class Session:
 
     def _note_attempt(self, event: Event, now: float, reason: str) -> None:
         if self._silent_since is None:
-            # Whoever tries to connect is not connected, though nobody said that it broke.
+            # A peer that tries to connect is not connected, though no event reported a break.
             self._note_break(now)
         if event is Event.REFUSED:
             if self._refused_since is None:
@@ -329,7 +331,7 @@ class Session:
         self._refused_since = self._asked_since = None
         self._is_broken, self.is_unresponsive = True, False
         if self._silent_since is None:
-            # What this process did not hear while it stood still is nobody's silence.
+            # A silence while this process itself was stopped does not count.
             self._silent_since = max(now - self._timeouts.notice_s, self._woke_at)
 
     def _look(self, now: float) -> list[Action]:

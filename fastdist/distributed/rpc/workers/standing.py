@@ -1,4 +1,4 @@
-"""Which lives of workers belong to the group, and what the others are told."""
+"""The lives of workers that belong to the group, and the refusals of others."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def is_out(given_up_by: Collection[int], num_there: int, *, stood_still: bool) -
 
 
 def refusal_of(me: Record, worker: Worker) -> GivenUpError | None:
-    """Return what this worker, `me`, tells one that it lost and that lives; None for one that has
-    left.
+    """Return the refusal that this worker, `me`, sends to a live worker that it lost; None for one
+    that has left.
     """
     if not worker.why_lost:
         return None
@@ -41,7 +41,7 @@ def refusal_of(me: Record, worker: Worker) -> GivenUpError | None:
 
 
 def stale_error(name: str, rank: int) -> StaleIncarnationError:
-    """Return the refusal of a worker's earlier life, or of who means one of this worker's."""
+    """Return the refusal for a worker's earlier life, or for a message to one of this worker's."""
     return StaleIncarnationError(
         f"worker {name!r} (rank {rank}) has left, or this message is from or for a process that "
         "was replaced; restart it, it cannot come back"

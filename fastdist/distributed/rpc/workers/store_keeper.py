@@ -1,11 +1,11 @@
 """Lets the store of a group outlive the worker that hosts it."""
 
-# Where no launcher hosts the store, rank 0 does, and it ends with that. Who comes back then would
-# find nobody, though the others live. So the members of a group that takes lives back look after
-# the store when one of them is lost. If it is gone, the first one that can have its port hosts it
-# instead: on a machine that has its address, with the secret that all of them know. All tell it
-# again of the group (joining.py), as they do where rank 0 itself is back and hosts an empty one.
-# Where nobody can have the port they try again until one can, or rank 0 is back.
+# Where no launcher hosts the store, rank 0 does, and the store ends with it. A worker that comes
+# back then would find nobody, though the others live. So the members of a group that takes lives
+# back check the store when one of them is lost. If it is gone, the first member that can bind its
+# port hosts it instead: on a machine with its address, with the secret that all of them know. All
+# record the group in it again (joining.py), as they do where rank 0 itself is back and hosts an
+# empty one. Where nobody can bind the port they try again until one can, or rank 0 is back.
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 class StoreKeeper:
     """This worker's part in keeping the store of its group.
 
-    `is_needed()` tells whether this worker still wants the store.
+    `is_needed()` says whether this worker still wants the store.
 
     Thread  any
     """
@@ -48,7 +48,7 @@ class StoreKeeper:
         self._lock = threading.Lock()
         self._is_looking = False
         self._lost: list[Record] = []
-        # Whether it was told that there is no store.
+        # Whether it has reported that there is no store.
         self._has_reported = False
 
     def handle_lost(self, worker: Worker) -> None:
@@ -115,7 +115,7 @@ class StoreKeeper:
 
 
 def keeper_of(keys: Store, workers: Workers, is_needed: Callable[[], bool]) -> StoreKeeper | None:
-    """Return what keeps the store of a group that may change, if a worker hosts that."""
+    """Return the keeper of the store of a group that may change, if a worker hosts that."""
     served = keys
     while isinstance(served, PrefixStore):
         served = served.underlying_store

@@ -1,6 +1,6 @@
-"""Whether a peer is there: its pulse, and why its port takes no connection."""
+"""The presence of a peer: its pulse, and why its port accepts no connection."""
 
-# libzmq says that it tries again, and not what came of the last attempt: nobody listens at the
+# libzmq reports that it tries again, and not why the last attempt failed: nobody listens at the
 # address any more (the worker has ended), or no packet arrives (a cable is pulled), which may pass.
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .session import Event
 
 _logger = logging.getLogger(__name__)
 
-# A knock takes 100 to 200 us of both ends together. Whoever has many peers knocks no more often
-# than this at those that nobody waits for, so that 64 workers of one machine leave it its cores.
+# A knock takes 100 to 200 us of both ends together. A worker with many peers sends no more idle
+# knocks than this, so that 64 workers of one machine leave it its cores.
 _IDLE_KNOCKS_A_SECOND = 8.0
 
 # The event of a session that an event of its connection is.
@@ -73,10 +73,10 @@ class PulseTaker:
 
     `ask` asks the peer's Python for a sign of life.
 
-    `is_waited_for` tells whether somebody here waits for the peer: then it is knocked at each beat.
+    `is_waited_for` says whether a call here waits for the peer: then each beat knocks.
 
-    A broken connection is what all else follows from, as if its cable had been cut: see
-    session.py. What has been sent is asked about when the peer wakes.
+    Everything else follows from the broken connection, as if its cable had been cut: see
+    session.py. Calls are queried when the peer wakes.
 
     Thread  the progress thread
     """
@@ -96,9 +96,9 @@ class PulseTaker:
         self._is_waited_for = is_waited_for
         self._is_over = False
         progress.num_pulses += 1
-        # Of those that were met at once, one after the other.
+        # Spread for peers that were met at once, one after the other.
         self._knock_at = time.monotonic() + progress.num_pulses / _IDLE_KNOCKS_A_SECOND
-        # Set by who reads anything of the peer: cheaper than a call, and asked for once a beat.
+        # Set by readers of the peer's messages: cheaper than a call, and read once a beat.
         self.was_heard = False
         # A descriptor that is closed may be another's at once.
         pulse.before_close = lambda knock: progress.unwatch(knock.fileno())
@@ -138,12 +138,12 @@ class PulseTaker:
 
 # libzmq's own attempt comes first: where that succeeds nothing needs to be found out.
 _LOOK_AFTER_S = 0.25
-# Who has not answered by then is not heard: the host of one who listens answers by itself.
+# After this time an attempt counts as unanswered: the host of a listener answers on its own.
 _ANSWERS_WITHIN_S = 1.0
 
 
 class Prober:
-    """Tries one address while connections to it fail; `tell(event, why)` hears what comes of it.
+    """Tries one address while connections to it fail; `tell(event, why)` gets the results.
 
     Thread  the progress thread
     """

@@ -56,7 +56,7 @@ from .watching import EVENT_OF, LaneDescriptors, Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 
-# How often a silent peer is looked at: often enough to notice when this process is who stood still.
+# How often a silent peer is looked at: often enough to notice that this process itself was stopped.
 _LOOK_S = 0.5
 _LEAST_S = 0.001
 _NOTED_WITHIN_S = 1.0  # the progress thread is not waited for longer
@@ -64,7 +64,7 @@ _MOST_AT_ONCE = 256
 
 
 class Owner(Protocol):
-    """What has workers, and hears what they send and what becomes of them.
+    """The owner of workers, which handles their messages and their ends.
 
     Thread  each method on the progress thread
     """
@@ -101,27 +101,27 @@ class Worker:
         self.is_met = self.is_dead = False
         self.pipe: Pipe[Waiting]
         self.credit: Credit
-        # What this worker takes of it; what may be sent to it is in its record.
+        # The limits of messages from it; those of messages to it are in its record.
         self.takes = owner.me.limits
         # On which of its devices a result arrives that is on one of ours: as arguments came.
         forward = record.device_map_to(owner.me.name)
         self.map_back = {theirs: mine for mine, theirs in forward.items()}
         # The latest of its calls here that it has given up; some may run yet. Kept by Forks.
         self.given_up: dict[int, None] = {}
-        # Whether it has been told of that what it answers cannot be read.
+        # Whether it was notified that its answers cannot be read.
         self._answers_rubbish = False
-        # What lends it memory, where both may share some.
+        # The lender of memory to it, where both may share some.
         self.lender: Lender | None = None
         # Which worker its latest PONG reported to have no free thread: itself, or one it waits for.
         self.stuck: Stuck = NOT_STUCK
         # Whether it has answered our goodbye, for it has read all.
         self.acknowledged_goodbye = False
-        # Done when all who keep something of it have heard of its end, and have let go of that.
+        # Done when all objects that keep something of it have handled its end, and released that.
         self.end_handled: Future[None] = InternalFuture()
         self._owner, self._timeouts = owner, timeouts
         self._me, self._progress = owner.me, owner.progress
         self._session = Session(self._progress.now(), timeouts)
-        # Of a unix socket it is known: its file, or who listens there, is gone.
+        # For a unix socket the state is known: its file, or its listener, is gone.
         self._prober: Prober | None = None
         self._pidfd: int | None = None
         self._descriptors: LaneDescriptors | None = None
@@ -148,7 +148,7 @@ class Worker:
         return self._session.is_unresponsive
 
     def describe(self) -> str:
-        """Return how the peer is, for who looks for a hang."""
+        """Return the peer's state, for users that look for a hang."""
         how = "dead" if self.is_dead else "connected"
         if self._session.state is State.SUSPECT:
             how = "without a sign of life"
@@ -188,8 +188,8 @@ class Worker:
         try:
             self._shared = self.pipe.shared()
         except Exception as error:
-            # Nobody would read what it answers. The next who wants it meets it anew; who has found
-            # it meanwhile hears why not.
+            # Nobody would read its answers. The next caller meets it again; callers that have found
+            # it meanwhile get the error.
             self.is_met = False
             self.pipe.break_off(error)
             self.pipe.close()
@@ -270,8 +270,8 @@ class Worker:
             source=self._me.rank,
             incarnation=self._me.incarnation,
             lane=number,
-            # Whom we mean: a restarted worker must not take calls that were for its earlier life.
-            # And when: an earlier connection may be read later than the one that replaced it.
+            # The intended life: a restarted worker must not take its earlier life's calls. And the
+            # order: an earlier connection may be read later than the one that replaced it.
             metadata={"to": f"{self.record.incarnation:x}", "greeting": next(self._greetings)},
         ).encode()
 
@@ -293,7 +293,7 @@ class Worker:
             )
         self._watch_process()
         debug_log.worker(self._me.rank, "connects to worker %r", self.info.name)
-        # What came before the descriptors were watched has used up their edges.
+        # Messages from before the descriptors were watched have used up their edges.
         self._read_connection()
         self._read()
         self._look_again()
@@ -341,7 +341,7 @@ class Worker:
         finally:
             if self._descriptors is not None:
                 descriptors.watch()
-        # What came before the descriptors were watched has used up their edges.
+        # Messages from before the descriptors were watched have used up their edges.
         self._read_connection()
 
     def _hang_up(self) -> None:
@@ -361,15 +361,15 @@ class Worker:
             try:
                 self._take(frames)
             except Exception:
-                # What one message holds must not keep the next ones from being read: nothing would
-                # tell of them again.
+                # An invalid message must not keep the next ones from being read: no event would
+                # announce them again.
                 _logger.exception("a message of worker %r could not be read", self.info.name)
         return True
 
     def _take(self, frames: list[Buffer]) -> None:
         """Take what came on lane 0: the answer to a call, or a word of the peer's agent."""
-        # All of it counts, also what the peer has not counted or what makes no sense: what it hears
-        # of too little would hold up our calls for ever.
+        # All of it counts, even bytes that the peer has not counted and invalid ones: acknowledging
+        # too little would hold up our calls for ever.
         self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
         self._read_messages += 1
         if self._read_bytes >= UNREAD_STEP_BYTES or self._read_messages >= READ_STEP_MESSAGES:
@@ -385,8 +385,8 @@ class Worker:
                 self._recover()
         elif (call := self.pipe.take_pending(answer.message_id)) is not None:
             call.answered(answer, frames)
-        # Else it is late: its caller has been told that it took too long. Or it has come before.
-        # What it brings is read in neither case: see Note [References that never come].
+        # Else it is late: its caller has got the timeout. Or it has come before. Its references are
+        # read in neither case: see Note [References that never come].
 
     def _acknowledge(self) -> None:
         floor, still_open = self.pipe.open_calls(MOST_OPEN)
@@ -507,8 +507,8 @@ class Worker:
     def _recover(self) -> None:
         if self.lender is not None:
             self.lender.connection_broke()
-        # In this order: a call that is pending by now went before the greeting and is asked about,
-        # or goes after it.
+        # In this order: a call that is pending by now was sent before the greeting and is queried,
+        # or is sent after it.
         self.pipe.greet_again()
         call_ids = self.pipe.pending_ids()
         serial = self._session.next_query(call_ids)

@@ -74,9 +74,9 @@ class Workers:
         # The one table by rank: what users name, and ids on the wire, stand for the present life.
         self._by_id: dict[int, Worker] = {}
         self._by_name: dict[str, Worker] = {}
-        # What former lives are told that were given up and wake, by incarnation.
+        # Refusals for former lives that were given up and wake, by incarnation.
         self._refusals_by_incarnation: dict[int, GivenUpError] = {}
-        # The names of those that were lost and are forgotten, by id: one of them may come back.
+        # The names of workers that were lost and are forgotten, by id: one of them may come back.
         self._missed: dict[int, str] = {}
         # How many peers may be met before descriptors are counted again.
         self._may_meet = 0
@@ -122,7 +122,7 @@ class Workers:
     def find_life(self, rank: int, incarnation: object) -> Worker | None:
         """Return the life of a rank with an incarnation; None where that is not the present one.
 
-        Note    the end of one that was never met is noticed by nobody here: the store tells of it
+        Note    nobody here notices the end of one that was never met: the store has it
         """
         found = self._by_id.get(rank)
         if not is_life(found, incarnation) and (
@@ -165,7 +165,7 @@ class Workers:
         return RpcError(f"name:{me.name},rank:{me.rank} could not find destination {what}")
 
     def _explain_missed(self, to: str | int | WorkerInfo) -> str:
-        """Return what became of who was lost, as the group forgets it soon."""
+        """Return the fate of a lost worker, before the group forgets it."""
         wanted = getattr(to, "name", to)
         for rank, name in list(self._missed.items()):
             if wanted in (rank, name):
@@ -239,8 +239,8 @@ class Workers:
         """Return the workers that were lost, not those that have left, and how."""
         return [
             f"{worker.name!r} (rank {worker.id}): {worker.why_lost}"
-            for _, worker in sorted(self._by_id.items())
-            if worker.why_lost
+            for worker in self.known_here()
+            if worker.is_dead and worker.why_lost
         ]
 
     # ---- speaking with them --------------------------------------------------------------------
@@ -290,9 +290,9 @@ class Workers:
         self._may_meet -= 1
 
     def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
-        """Return the life that is meant: of a rank one may have come that is not known here.
+        """Return the life that is meant: a rank may have a new one that is not known here.
 
-        Of one that was never met the end was noticed by nobody here, and its successor may be in.
+        Nobody here noticed the end of a life that was never met, and its successor may be in.
         """
         if known is None:
             return self.get(to)  # type: ignore[arg-type]
@@ -328,7 +328,7 @@ class Workers:
         if worker.is_dead:
             raise refusal_of(self.me, worker) or stale_error(worker.name, rank)
         if not worker.is_met:
-            # Who calls us holds things here: we want to know when it dies.
+            # A caller holds things here: its death must be noticed.
             self.progress.post(self._watch, worker)
         return worker
 
@@ -377,9 +377,10 @@ class Workers:
             self._fence(GivenUpError(*error.args, incarnation=self.me.incarnation))
 
     def handle_lost(self, worker: Worker) -> None:
-        """Let all who keep anything of a worker hear of its end.
+        """Notify all code that keeps anything of a worker of its end.
 
-        Note    of this one when it was given up the rooms above alone, which may wait for itself
+        Note    for this worker, when it was given up, only the packages above, which may wait for
+                it
         """
         if worker.is_self:
             for hook in lost_hooks:
@@ -392,7 +393,7 @@ class Workers:
         if worker.is_surely_over:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
         elif refusal is not None and self.group.takes_members_later:
-            # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
+            # It may be frozen: its successor waits for this, and it gets the refusal when it wakes.
             remember(self._refusals_by_incarnation, worker.record.incarnation, refusal)
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
         callbacks = [*lost_hooks, *self.lost_callbacks]
@@ -488,7 +489,7 @@ class Workers:
             self.progress.post(self._fence, error)
 
     def _tell_who_came(self, came: Sequence[tuple[Worker | None, Worker]]) -> None:
-        """Let the lives be over that others follow, and then the program hear who is back."""
+        """End the lives that others follow, and notify the program of returned workers."""
         for before, now in came:
             if before is None:
                 self._submit(tell_of_return, now.info)
@@ -526,15 +527,15 @@ class Workers:
         return self._times.towards(crowding=crowding(there), is_near=is_near)
 
     def _watch(self, worker: Worker) -> None:
-        # Who is gone by now, or refused, needs no watching.
+        # A worker that is gone by now, or refused, needs no watching.
         if self.is_open and self.given_up is None and not worker.is_dead:
             self.reach(worker)
 
     def _fence(self, error: GivenUpError) -> None:
-        """Let nothing of this worker act on the others any more, nor of them on it.
+        """End all interaction of this worker with the others.
 
-        All its waits end with the error, and what begins later fails with it at once. Also members
-        that have not given it up hear of it: what is between it and them ends as well.
+        All its waits end with the error, and later ones fail with it at once. Members that have not
+        given it up are also notified: the connections between it and them end as well.
         """
         if self.given_up is not None:
             return

@@ -245,7 +245,7 @@ def test_sparse_gradients_are_waited_for_together(
 def sent_by(
     receive: RecvRpcBackward, part: Any, grads: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[Tensor], int]:
-    """Return what a receive sends of gradients, and how often that was waited for."""
+    """Return the gradients that a receive sends, and how often they were waited for."""
     before = outbox.set_current_outbox(mine := outbox.Outbox(part))
     waits = Waits(monkeypatch)
     with inside(part):

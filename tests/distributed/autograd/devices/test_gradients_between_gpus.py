@@ -235,7 +235,7 @@ def test_tangents_of_gradients_stay_on_gpus(members: Group) -> None:
         members[0].run(pass_with_tangents)
         found = members[0].run(counted), members[1].run(counted)
     assert found == ((0, 0), (0, 0))
-    # Of 3 x**2 y**2 and 2 x**3 y along (1, 0).
+    # The derivatives of 3 x**2 y**2 and 2 x**3 y along (1, 0).
     expected = [[6.0 * x * y * y, 6.0 * x * x * y] for x, y in ((1, 2), (2, 3), (3, 4), (4, 5))]
     assert members[0].run(of_three_passes) == [list(row) for row in zip(*expected, strict=True)]
 

@@ -80,7 +80,9 @@ def test_gradients_for_an_unknown_message_begin_no_pass_where_others_were_sent()
 
 
 def held(*given: Tensor) -> Tensor:
-    """Return what has gradients for who gave a tensor, or else for this worker alone."""
+    """Return a tensor with gradients for the worker that gave one, or else for this worker
+    alone.
+    """
     (x,) = given or (_weight.setdefault("w", leaf(3)),)
     return with_hook(x, wait_at_gate)
 
@@ -195,7 +197,7 @@ def test_the_word_of_a_failed_pass_goes_to_each_worker_and_not_round_in_circles(
         z.register_hook(fail)
         with pytest.raises(RuntimeError, match=r"^Error on Node 0: Simulate error"):
             da.backward(context_id, [z.sum()])
-        # Each tells both others, the root perhaps once more: it was told before it had ended.
+        # Each notifies both others, the root perhaps again: its notice may come before its end.
         for _ in range(50):
             for worker in ("w1", "w2"):
                 assert len(outside(rpc.rpc_sync, worker, who_told)) <= 3
@@ -223,7 +225,7 @@ def use_that_weight(x: Tensor) -> None:
 def test_an_error_of_a_worker_that_was_asked_to_begin_reaches_the_root() -> None:
     a = leaf(1)
     with da.context() as context_id:
-        # No gradient reaches w1, so it must be asked to begin; what it says of unused results
+        # No gradient reaches w1, so it must get a request to begin; its report of unused results
         # ends its own part and the root's, and fails at w2.
         rpc.rpc_sync("w1", use_that_weight, (a,))
         with pytest.raises(RuntimeError, match=r"^Error on Node 2: Simulate error"):

@@ -39,7 +39,7 @@ CLEAN_UP = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
 
 
 def asked(kind: MessageType, peer: int, **words: Any) -> Any:
-    """Return what this worker's handler answers worker `peer`."""
+    """Return the reply of this worker's handler to worker `peer`."""
     handle = handler_of(kind)
     assert handle is not None
     return handle(Message(kind, peer=life(peer), metadata=words))
@@ -53,7 +53,7 @@ def test_who_lost_its_bringer_hears_which_contexts_are_over(agent: FakeAgent) ->
     held = (context.id, context.id + 1)
     answer = asked(CLEAN_UP, 5, context_ids=held, held=True)
     assert isinstance(answer, Reply) and answer.metadata == {"over": [context.id + 1]}
-    # From now on it hears of the end.
+    # From now on it is notified of the end.
     assert context._known_worker_ids() == {5}
     assert asked(CLEAN_UP, 5, context_ids=()) is None
 

@@ -244,7 +244,7 @@ def backward_inside() -> None:
 
 
 def fill_all_threads() -> None:
-    """Let every thread that may run users' functions on w1 wait for a pass of its own."""
+    """Let every thread that may run users' functions on w1 wait for a separate pass."""
     futures = [rpc.rpc_async("w1", backward_inside) for _ in range(16)]
     for future in futures:
         future.wait()

@@ -1,4 +1,4 @@
-"""What a worker writes wrongly into messages of distributed autograd is told to it in words."""
+"""Errors in messages of distributed autograd are reported to their sender as text."""
 
 from __future__ import annotations
 

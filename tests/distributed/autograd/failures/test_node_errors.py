@@ -35,14 +35,14 @@ class OfText(Exception):
 
 
 class OwnWords(RuntimeError):
-    """Has words of its own."""
+    """Has a __str__."""
 
     def __str__(self) -> str:
         return "own words"
 
 
 class NoWords(Exception):
-    """Fails when it is asked for its text."""
+    """Raises when its text is needed."""
 
     def __str__(self) -> str:
         raise ValueError

@@ -181,7 +181,7 @@ def test_leaving_a_level_ends_its_mirrors_everywhere() -> None:
 
 @on_worker(0)
 def test_levels_of_parallel_threads_do_not_meet() -> None:
-    # Levels are the process's own: only what other workers see of them is told apart here.
+    # Levels belong to the process: only their view by other workers is separate here.
     x, t, b = values(1), values(2), values(3)
     expected = jvp(lambda dual: mix(dual, b), x, t)[1]
     results: list[bool] = []
@@ -266,7 +266,7 @@ def test_mirrors_are_made_in_the_order_of_the_levels(store: TangentStore) -> Non
 def test_a_level_opened_for_a_caller_is_inside_of_the_callers_for_every_thread(
     store: TangentStore,
 ) -> None:
-    """What another thread sends meanwhile, as word of levels that ended, names the level, too."""
+    """Messages of another thread meanwhile, as notices of ended levels, name the level, too."""
     store.register((THEIRS + 5, THEIRS + 2), life(THEIRS >> 48))
     found = []
     with adopt(ForwardADLevel.try_get_by_global_id(THEIRS + 2)), fw.dual_level() as idx:
@@ -312,7 +312,7 @@ def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
 
 
 def test_a_level_that_a_lost_worker_brings_late_gets_no_mirror(store: TangentStore) -> None:
-    # Its owner has been asked already which levels are over that the lost one brought.
+    # Its owner has already got a query about the levels that the lost worker brought.
     life(2).is_dead = True
     store.register((THEIRS,), life(2), (life(THEIRS >> 48).record.incarnation,))
     assert store.number_of_mirrors() == 0

@@ -16,7 +16,7 @@ from fastdist.distributed import rpc
 
 EXACT = 2.0**52
 _CALLS = ("sync", "sync", "async", "async", "remote")
-# Whose results no root depends on, or not by all ways: the fast mode is not for them.
+# Calls whose results no root depends on, or not in all ways: the fast mode is not for them.
 _LOOSE_CALLS = ("unused", "unwaited", "detached")
 # In a pause others may fail, and come back.
 _PAUSES = {"pause", "pause backward"}
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What one worker runs, with calls to others: a forward pass, and backward passes of it."""
+    """A worker's program, with calls to others: a forward pass, and backward passes of it."""
 
     plan: tuple[Step, ...]
     length: int
@@ -67,7 +67,7 @@ class Program(NamedTuple):
 class Found(NamedTuple):
     """The value of a program, its tangent, and gradients by name; a weight's name is its rank.
 
-    Of each tensor what its elements are, each once.
+    For each tensor its distinct elements.
     """
 
     value: list[float]
@@ -93,7 +93,7 @@ Wait = Callable[[], Tensor]
 
 
 class FailedOnPurpose(RuntimeError):
-    """What a program raises because its plan says so."""
+    """The error that a program raises because its plan says so."""
 
 
 def follow(plan: tuple[Step, ...], a: Tensor, b: Tensor, place: Place) -> Tensor:
@@ -159,7 +159,7 @@ class InOneProcess:
     def pause(self) -> None:
         pass
 
-    fail = watch  # what comes of a program where the failure does not matter
+    fail = watch  # errors of a program where the failure does not matter
 
 
 def call_worker(kind: str, to: int, function: Callable[..., Tensor], *args: object) -> Wait:
@@ -204,12 +204,12 @@ def run(
 
 
 def numbers(tensor: Tensor) -> list[float]:
-    """Return what a tensor's elements are; all the same, where all is well."""
+    """Return a tensor's distinct elements; just one, where all is well."""
     return sorted(set(tensor.detach().numpy().tolist()))
 
 
 def expected(program: Program, rank: int) -> Found:
-    """Return what a program finds in one process."""
+    """Return the results of a program in one process."""
     used = weights_used(program, rank)
     weights = {other: leaf(1.0 + other % 3, program.length) for other in used}
 
@@ -245,7 +245,7 @@ def _all_steps(plan: tuple[Step, ...], at: int) -> list[tuple[str, int]]:
 
 
 def make_program(rng: random.Random, ranks: Sequence[int]) -> Program:
-    """Return a program for one of some workers, and whatever they are asked to do in it."""
+    """Return a program for one of some workers, with all calls of other workers in it."""
     mode = rng.choice(("auto", "auto", "fast"))
     plan = make_plan(rng, ranks, mode, depth=rng.choice((1, 2, 2, 3)))
     if rng.random() < 0.1:

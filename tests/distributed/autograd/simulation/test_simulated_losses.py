@@ -1,4 +1,4 @@
-"""What simulated workers found in losses and returns, told step by step."""
+"""Faults that simulated workers found in losses and returns, replayed step by step."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_late_message_brings_back_no_context_of_a_dead_life_whose_rank_has_ano
     run_for(0.2)
     owner.crash()
     later = groups[-1].start(owner.rank)
-    # Who has sent it does not hear of that yet, and so tells nobody that the context is over.
+    # Its sender does not learn of that yet, and so does not report that the context is over.
     network.cut(sender, later, 5.0)
     run_for(0.5)
     known = reached.agent.workers.known(owner.rank)

@@ -255,7 +255,7 @@ def test_closing_gives_everything_back(house: House) -> None:
         house.listener.reply(received.route, [b"answer"])
     house.listener.close()
     assert not os.path.exists(house.path)
-    # What was answered before can be read; then it is known that nothing follows.
+    # Earlier answers can be read; then the lane knows that nothing follows.
     assert [lane.receive(soon()) for lane in lanes] == [[b"answer"]] * 3
     for lane in lanes:
         with pytest.raises(LaneInDoubt):

@@ -97,7 +97,7 @@ def test_small_messages_that_are_read_at_once_stay_in_a_few_pages(ring: Ring) ->
         assert ring.reader.read() == [frame]
     few = DATA + (1 << 14) + 4096
     assert ring.memory[few : DATA + CAPACITY] == bytes(DATA + CAPACITY - few)
-    # What takes more room than is left by that goes on where it is.
+    # A message that needs more than the remaining room continues where it is.
     large = bytes(CAPACITY - 32)
     for _ in range(3):
         assert ring.carry([large]) == [large]

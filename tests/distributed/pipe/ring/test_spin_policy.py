@@ -1,4 +1,4 @@
-"""Who looks in vain looks rarely, and who has seen something looks again."""
+"""A reader that looks in vain looks rarely, and one that has seen something looks again."""
 
 from __future__ import annotations
 

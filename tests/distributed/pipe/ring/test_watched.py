@@ -26,7 +26,7 @@ def house() -> Iterator[House]:
 
 
 def events_until(lane: WatchedRingLane, last: str) -> list[str]:
-    """Return what is told of the connection, up to `last`."""
+    """Return the events of the connection, up to `last`."""
     told: list[str] = []
     deadline = soon()
     while last not in told:
@@ -38,7 +38,7 @@ def events_until(lane: WatchedRingLane, last: str) -> list[str]:
 
 
 def meet(house: House, lane: WatchedRingLane) -> None:
-    """Let the ring, and the connection beside it, be there."""
+    """Wait until the ring, and its stand-in connection, exist."""
     assert lane.try_send([b"hello"])
     received = house.receive()
     assert received is not None and received.frames == [b"hello"]
@@ -146,7 +146,7 @@ def test_a_shared_lane_goes_on_by_zeromq(house: House) -> None:
     assert shared.receive() is None
     end_ring(house)
     assert shared.receive() is None
-    shared.hold()  # as who hears of the break does
+    shared.hold()  # as the handler of a break does
     events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert lane.takes_edges
     shared.send(Message(0x102, 2, body=b"while it is away").encode())
@@ -183,7 +183,7 @@ def test_hanging_up_ends_the_connection_and_not_what_stands_in_the_ring(house: H
     assert received is not None and received.frames == [b"a"]
     assert house.listener.reply(received.route, [b"answer"])
     assert lane.try_receive() == [b"answer"]
-    # From now on the connection of ZeroMQ tells whether the peer is there.
+    # From now on the connection of ZeroMQ shows whether the peer is there.
     events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert not lane.takes_edges and lane.connection_fileno() >= 0
     lane.hang_up()

@@ -1,7 +1,7 @@
-"""Connections between simulated processes: in order each, in no order to each other, and mortal.
+"""Connections between simulated processes: each in order, in no order to each other, breakable.
 
-A connection takes a moment to be made. What is on its way when an end dies may arrive, up to a
-point. The other end learns of it a little later, before or after what was on its way.
+A connection takes a moment to be made. Messages on their way when an end dies may arrive, up to a
+point. The other end learns of it a little later, before or after these messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_ON_ITS_WAY = 8
 
 
 class Network:
-    """Who listens, and all connections."""
+    """The listeners, and all connections."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, SimListener] = {}

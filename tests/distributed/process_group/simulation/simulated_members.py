@@ -72,7 +72,7 @@ class Member(Process):
     def __init__(self, job: Job, rank: int, life: int, machine: str, program: Any) -> None:
         super().__init__(job.world, f"m{rank}.{life}")
         self.job, self.rank, self.life, self.machine = job, rank, life, machine
-        # A process may get the number of an earlier one; it is told apart by when it began.
+        # A process may get the pid of an earlier one; its start time distinguishes it.
         self.pid = 100 + rank if job.reuses_pids else 100 + rank + 100 * life
         self.start_number = len(job.members)
         self.hubs: dict[int, hub.Hub] = {}
@@ -125,7 +125,7 @@ class Member(Process):
 
 
 class Job:
-    """Members that one launcher has started, in a world of their own."""
+    """Members that one launcher has started, in a separate world."""
 
     def __init__(self, seed: int, *, reuses_pids: bool = False) -> None:
         end_job()

@@ -1,4 +1,4 @@
-"""The steps of a program of collectives: drawn by a seed, and what each member is to find."""
+"""The steps of a program of collectives: drawn by a seed, and the result of each member."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MISTAKES = ("name", "dtype", "size", "op")
 
 @dataclass
 class Step:
-    """What all members of a group do together."""
+    """A collective of all members of a group."""
 
     number: int
     kind: str
@@ -109,7 +109,7 @@ class Buffers:
         self.outs: list[Any] = []
         self.expected: list[Any] = []
         self._before: list[bytes] = []
-        # What the outs of all members must have alike, to the bit.
+        # Whether the outs of all members must be equal, to the bit.
         self.is_shared = step.kind in ("all_reduce", "broadcast", "all_gather")
 
     def given(self, rank: int, part: int = 0, length: int | None = None) -> Any:
@@ -142,7 +142,7 @@ class Buffers:
 
     def require_unchanged(self) -> None:
         if self._step.kind == "ring" and bits_of(self.outs[0]) != self._before[0]:
-            # What was received was received, though the send failed.
+            # The receive may have completed, though the send failed.
             self.require_expected()
             return
         for tensor, before in zip(self.outs, self._before, strict=True):
@@ -229,7 +229,7 @@ def _call_messages(step: Step, group: Any, buffers: Buffers, rank: int, size: in
 
 
 def with_mistake(step: Step) -> Step:
-    """Return what a member calls that errs."""
+    """Return the call of a member that errs."""
     wrong = Step(**vars(step))
     if step.mistake == "name":
         wrong.kind = "barrier" if step.kind != "barrier" else "all_reduce"

@@ -34,7 +34,7 @@ from tests.distributed.process_group.simulation.simulated_plan import (
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 TIMEOUT_S = 6.0
-# Whatever goes wrong, members end before that.
+# Under any fault, members end before that.
 HORIZON_S = 400.0
 # Members that wait for one that has ended learn of it in this time.
 LOSS_S = 1.5
@@ -45,7 +45,7 @@ _NAMED = re.compile(r"rank (\d+) \(pid (\d+) on")
 
 @dataclass
 class Outcome:
-    """What became of one step, or of init, at one member."""
+    """The result of one step, or of init, at one member."""
 
     member: Member
     generation: int
@@ -128,7 +128,7 @@ class Groups:
         if living:
             self.rng.choice(living).freeze(self.rng.choice((0.5, 4.0, 14.0)))
 
-    # What each member does.
+    # The program of each member.
 
     def program(self, member: Member) -> None:
         for _ in range(_MOST_ROUNDS):
@@ -245,7 +245,7 @@ class Groups:
         generation, now = member.groups.num_inits, member.world.now
         self.outcomes.append(Outcome(member, generation, step, began, now, error, bits))
 
-    # What must hold.
+    # Conditions that must hold.
 
     def run(self) -> None:
         world = self.job.world
@@ -287,7 +287,7 @@ class Groups:
         deaths = [when for when, one in self.deaths if one.pid in named]
         is_quiet = any(one.was_frozen or one.was_late for one in self.job.members)
         if deaths and not is_quiet:
-            # Of one that had not come yet, nobody knows which process it was.
+            # If it had not come yet, nobody knows which process it was.
             is_making = step == INIT or self.plan[step].kind == "new_group"
             others = [one.began for one in self.outcomes if one.step == step]
             began = max(others) if is_making else outcome.began
@@ -349,7 +349,7 @@ class Groups:
             assert not wrong, f"{wrong[0].member.name}: {wrong[0].error!r}"
             assert len(self.done) == self.size
         elif self.restarts:
-            # Whoever was killed after the first had finished does not come back.
+            # A member that was killed after the first had finished does not come back.
             assert self.done, "no member has finished"
 
     def _check_that_nothing_is_left(self) -> None:
@@ -359,7 +359,7 @@ class Groups:
         is_first = not any(one.generation for one in self.outcomes)
         if is_first and len(self.done) == self.size == len(self.job.members):
             state = self.job.store._state
-            # Of each group one name, of each rank a count, and the last answer of a barrier.
+            # For each group one name, for each rank a count, and the last answer of a barrier.
             assert all(name.endswith(b"/ready") for name in state._groups), list(state._groups)
             others = [key for key in state._values if not _KEPT.search(key.decode())]
             assert len(others) <= any(one.kind == "monitored_barrier" for one in self.plan), others

@@ -1,4 +1,4 @@
-"""Whatever breaks: no member hangs, all find the same bits, and errors name the right member."""
+"""Under any fault: no member hangs, all find the same bits, and errors name the right member."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
         lane_call_of(own, counts, pipe=pipe)
     # A shutdown would wait for it.
     assert counts.activity() == (0, 1) and counts.network_data()["w1"].total_errors == 1
-    # What was sent in part would be read as the beginning of the next.
+    # A partly sent message would be read as the beginning of the next.
     assert ended == [True]
 
 
@@ -153,7 +153,7 @@ def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_
     lane = LaneWithCopies(7)
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
     waiting: Any = lane_call_of(own)
-    # What it lent has been taken when the copy comes, so it cannot go once more.
+    # Its lent memory has been taken when the copy comes, so it cannot be sent again.
     renews = [True]
     waiting.message.lent_bytes = 1
     waiting.peer.lender = SimpleNamespace(renew_if_untaken=lambda _: bool(renews) and renews.pop())

@@ -1,4 +1,4 @@
-"""What the reader of requests does with messages that are none, or that somebody else sent."""
+"""The reader of requests with invalid messages, or messages of other senders."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_caller_that_is_lost_while_it_greets_is_not_heard() -> None:
     def admit(*_: object) -> Record:
         if listener.is_lost:
             raise StaleIncarnationError("declared lost")
-        # Between the moment in which it is let in and the next: nobody will forget it once more.
+        # Between the moment in which it is let in and the next: nobody will forget it again.
         listener.is_lost = True
         server._callers.forget(CALLER)
         return CALLER

@@ -168,7 +168,8 @@ def test_pieces_come_back_and_go_round(members: Group) -> None:
 def send_much() -> tuple[int, int]:
     x = ones(1 << 20)
     for i in range(20):  # 80 MB, more than a slab has
-        assert float(rpc.rpc_sync("w1", same, (x,))[0].sum()) == float(1 << 20), i
+        came = rpc.rpc_sync("w1", same, (x,))[0]
+        assert came.shape == x.shape and came[:: 1 << 14].tolist() == [1.0] * 64, i
     return slab_bytes()
 
 

@@ -1,4 +1,4 @@
-"""What becomes of an offer of memory whose owner is lost while it is looked into."""
+"""Offers of memory whose owner is lost while they are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strict mode lets callers name: what is exported or allowed, and nothing by way of it."""
+"""The names that callers may use in strict mode: exported and allowed ones, and no others."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_exceptions_are_found_where_they_are_defined_without_asking_anybody(
 def test_a_name_of_a_module_that_another_thread_imports_is_waited_for(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Of two calls that come first to a module one imports it, and the other found half of it.
+    # Two calls reach a module first: one imports it, and the other found half of it.
     name = f"module_that_takes_its_time_{mode}"
     Path(tmp_path, f"{name}.py").write_text(
         "from fastdist.distributed.rpc.message import gate\n"

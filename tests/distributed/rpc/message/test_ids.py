@@ -1,4 +1,4 @@
-"""The claim: ids are told to people as rank and number, in one form, which is read back exactly."""
+"""The claim: ids are shown as rank and number, in one form, which is parsed back exactly."""
 
 from __future__ import annotations
 

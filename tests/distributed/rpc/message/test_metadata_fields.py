@@ -1,4 +1,4 @@
-"""What others write into a message's metadata is taken as nothing else than it should be."""
+"""Values that others write into a message's metadata only pass with their proper type."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def opcodes_of(body: bytes) -> set[str]:
         for opcode, _, _ in pickletools.genops(body):
             names.add(opcode.name)
     except UnicodeDecodeError:
-        pass  # the Unpickler refuses it by itself
+        pass  # the Unpickler refuses it too
     return names
 
 

@@ -1,4 +1,4 @@
-"""Whatever a function raises, its caller hears of it."""
+"""A caller gets any error that a function raises."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_an_error_arrives_as_itself_with_its_attributes(
         assert type(arrived) is type(error) and str(arrived) == str(error)
         for name in names.split():
             assert getattr(arrived, name) == getattr(error, name), name
-        # Who says how it pickles says whether its notes do.
+        # A class that controls its pickling also controls whether its notes travel.
         assert says_how_it_pickles(type(error)) or arrived.__notes__[0] == "one of its own"
     if isinstance(error, InSlots):
         arrived = across(error)

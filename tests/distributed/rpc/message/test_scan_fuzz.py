@@ -1,7 +1,7 @@
-"""Whatever pickle passes the look at it, reading it does no more than the model of it allows.
+"""A pickle that passes the scan does no more when it is read than the model of the scan allows.
 
-Pickles are made from a grammar of opcodes, so that many of them pass. Those are read by an
-interpreter in Python that watches what happens to each value, and by the real Unpickler.
+Pickles are made from a grammar of opcodes, so that many of them pass. An interpreter in Python,
+which watches each value, and the real Unpickler read those.
 """
 
 from __future__ import annotations

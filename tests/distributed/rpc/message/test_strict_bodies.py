@@ -1,4 +1,4 @@
-"""What a member of a job tries on a worker in strict mode, by a pickle of his own making."""
+"""Attacks of a member of a job on a worker in strict mode, by forged pickles."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_opcodes_that_a_frame_hides_from_the_look_are_not_run(strict: None) -> N
     body = forged.hidden_by_a_frame(named("builtins", "Ellipsis"))
     with pytest.raises(MessageError, match="frame that ends within an opcode"):
         deserialize(body, PICKLE, [])
-    # The Unpickler that reads a stream sees other opcodes than who reads from the front.
+    # The Unpickler that reads a stream sees other opcodes than a reader from the front.
     assert type(pickle.loads(body)) is bytes
     assert pickle.Unpickler(io.BytesIO(body)).load() is Ellipsis
 
@@ -239,7 +239,7 @@ def test_what_must_be_read_is_read_beside_what_nobody_may_name(
     monkeypatch.setattr(bodies, "_must_be_read", list(bodies._must_be_read))
     monkeypatch.setattr(bodies, "_reducers", dict(bodies._reducers))
     bodies.register_reducer(Heard, lambda one: (hear_of, (5,)), hear_of, must_be_read=True)
-    # An object of a class that is not exported, with its state, and what must be heard of.
+    # An object of a class that is not exported, with its state, and a value that must be read.
     stranger = named("no.such.module", "Class") + b")" + NEWOBJ
     state = b"}" + text("a") + number(1) + b"s" + forged.BUILD
     body = pickled(tuple_of(stranger + state, call(named(__name__, "hear_of"), number(5))))

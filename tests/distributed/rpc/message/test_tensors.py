@@ -48,7 +48,7 @@ def round_trip(value: object) -> Any:
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    # What one test exports or allows is not there for the next.
+    # Exports and permissions of one test do not last until the next.
     monkeypatch.setattr(gate, "_exported", set(gate._exported))
     monkeypatch.setattr(gate, "_allowed", set(gate._allowed))
     gate.set_mode(gate.STRICT)

@@ -1,4 +1,4 @@
-"""What the holder of a reference owes its owner and its sender, whatever happens in what order."""
+"""The notices of a reference's holder to its owner and its sender, in every order of events."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_owner_and_sender_hear_once_of_each_end(
         if is_over and (is_answered or held.state is not State.TELLING):
             is_waiting = held.state is State.CREATING and Event.DROPPED in happened
             assert held.state is State.ENDED or is_waiting, life
-        # The owner hears of the end exactly if it may have heard of the beginning.
+        # The owner gets a notice of the end exactly if it may have got that of the beginning.
         may_know = start is not State.ARRIVED or Event.TELLS in happened
         if held.state is State.ENDED:
             is_never = happened[0] in (Event.UNSENT, Event.REFUSED) or not may_know
             assert (Do.END in due) is not is_never, life
             assert held.creation is None
-        # The sender is never told to let go while the owner may not count the reference.
+        # The sender never gets a release while the owner may not count the reference.
         if Do.ACCEPT in due:
             at = next(event for event, actions in life if Do.ACCEPT in actions)
             assert at in (Event.KNOWN, Event.DROPPED, Event.GIVEN_UP), life

@@ -163,7 +163,7 @@ def give_with_rubbish() -> Any:
 
 
 class Known:
-    """What other workers do not know once they have forgotten it."""
+    """A class that other workers do not know once they have forgotten it."""
 
 
 def forget_known() -> None:
@@ -342,7 +342,7 @@ def test_calls_of_the_dead_that_still_wait_leave_nothing_behind(group: Group) ->
 
 
 def lengths_of_tracebacks() -> list[int]:
-    """Fetch an error again and again, and return how much its owner tells of it each time."""
+    """Fetch an error again and again, and return the length of its owner's text each time."""
     rref = rpc.remote("w1", raise_one)
     lengths = []
     for _ in range(5):
@@ -431,7 +431,7 @@ def raise_with(rref: Any) -> None:
 
 
 def go_home() -> None:
-    """See that nothing waits to be told of a reference once the call that took it home is over."""
+    """Check that no notice of a reference waits once the call that took it home is over."""
     rref = rpc.remote("w1", Value)
     calls: list[Callable[[], Any]] = [
         lambda: rpc.rpc_sync("w1", is_here, (rref,)),

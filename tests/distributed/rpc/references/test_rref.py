@@ -214,7 +214,7 @@ def a_value_lives_as_long_as_any_reference() -> None:
     rpc.rpc_sync("w2", keeps_alive, (rref,))
     del rref
     gc.collect()
-    # Whatever is told meanwhile is told before the next three calls are answered.
+    # Notices are sent before the next three calls are answered.
     for worker in ("w1", "w2", "w1"):
         rpc.rpc_sync(worker, identity, (0,))
     assert rpc.rpc_sync("w1", owned_here) == 1

@@ -18,7 +18,7 @@ BUSY_S = 20.0
 HORIZON_S = 120.0
 # A deadline is met within a bucket of the timeouts, and the lateness of a thread or two.
 LATE_S = 0.05
-# Whoever waits for the dead hears of it in this time: what a frozen peer is given, and a little.
+# A wait for a dead worker ends in this time: the limit for a frozen peer, and a little.
 DEATH_S = 11.0
 
 
@@ -63,7 +63,7 @@ class Calls:
         if quiet:
             return
         self.group.network.comes_twice = rng.choice((0.0, 0.0, 0.03, 0.2))
-        # What breaks is to meet what is under way: all of it may happen in a short time.
+        # Faults must meet calls under way: all of it may happen in a short time.
         self.busy_s = busy_s = rng.choice((BUSY_S, 3.0, 0.5))
         for _ in range(rng.randint(*self.num_begun)):
             self.world.at(start + rng.random() * busy_s, None, self.begin_one)

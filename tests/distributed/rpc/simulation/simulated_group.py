@@ -46,11 +46,11 @@ from tests.distributed.rpc.simulation.simulated_network import Network, SimBell,
 from tests.distributed.rpc.simulation.simulated_threads import clock
 from tests.distributed.rpc.simulation.simulated_world import Process, World, end_threads, worlds
 
-# Whether a rank has one life, or who was lost may come back, or members come and go.
+# Whether a rank has one life, or a lost worker may come back, or members come and go.
 Kind = Literal["static", "restarts", "dynamic"]
 
 _tangents = importlib.import_module("fastdist.distributed.autograd.tangent_store")
-# What a process has one of: a variable of a module, and how a process gets its own.
+# State that a process has once: a variable of a module, and how a process gets a separate one.
 _OWN: tuple[tuple[dict[str, Any], str, Callable[[], Any]], ...] = (
     (vars(agent), "_agent", lambda: None),
     (vars(agent), "_id_offset", int),
@@ -71,7 +71,7 @@ _SIMULATED = (
     "fastdist.distributed.autograd",
     "fastdist.distributed.pipe",
 )
-# What is lent goes by this much memory of one process, from buffers of this size on.
+# The size of one process's arena, and the least size of a lent buffer.
 ARENA_BYTES = TABLE_BYTES + (4 << 20)
 LENT_FROM_BYTES = 1 << 10
 # How long who leaves waits for its calls, and how long its process lives on then.
@@ -107,7 +107,7 @@ class Worker(Process):
         super().__init__(group.world, f"w{rank}.{life}")
         self.rank = rank
         self.life = life
-        # Another life may listen where an earlier one did, and hear what was meant for that.
+        # Another life may listen where an earlier one did, and receive the earlier one's messages.
         self.address = f"sim://w{rank}" if group.has_fixed_addresses else f"sim://{self.name}"
         self.began = group.world.now
         self.left = False
@@ -188,7 +188,7 @@ class Worker(Process):
 
 
 class Group:
-    """Workers that know each other, in a world of their own."""
+    """Workers that know each other, in a separate world."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Group:
         groups[:] = [self]
         self.world = World(seed, clock)
         worlds[:] = [self.world]
-        # What a system gives out at random, which is no part of what breaks.
+        # Random numbers of the system, which are separate from the faults.
         self.numbers = random.Random(seed)
         self.network = Network(self.world)
         self.kind, self.size = kind, size
@@ -374,7 +374,7 @@ def _level_ended(global_id: int) -> None:
 
 
 class SimOs:
-    """What modules have instead of `os`, where they ask it for what nobody can foresee."""
+    """Replaces `os` in modules that use its randomness."""
 
     def urandom(self, size: int) -> bytes:
         return groups[-1].numbers.randbytes(size)
@@ -442,7 +442,7 @@ def simulated_machine() -> Iterator[None]:
         _handlers_of_rooms.update(handlers._handlers)
         patch.setattr(forward_grad, "end_callbacks", [_level_ended])
         patch.setattr(directory, "silence_hooks", [])
-        # What is there is not looked through again and again for the little that a world leaves.
+        # The collector need not look through all old objects for the little that a world leaves.
         gc.freeze()
         try:
             yield

@@ -1,11 +1,11 @@
-"""A network that exists in one thread, on a clock of its own: what breaks is led by a seed."""
+"""A network that exists in one thread, with a simulated clock: a seed chooses the faults."""
 
-# What ZeroMQ promises and what it does not is all here: a connection keeps order and breaks at any
-# moment, taking what is under way with it; what the other end has received before stays readable;
-# a broken connection comes back by itself; heartbeats notice a frozen or unreachable peer after
-# about two seconds; several connections of one pair of workers are in no order to each other.
-# What ZeroMQ does not do, but a caller that sends again in doubt, is here for all messages: one may
-# come a second time, also long after, by whatever connection its lane has then.
+# All that ZeroMQ guarantees and does not guarantee is here: a connection keeps order and breaks at
+# any moment, with the messages under way; messages that the other end has received before stay
+# readable; a broken connection comes back automatically; heartbeats detect a frozen or unreachable
+# peer after about two seconds; several connections of one pair of workers have no order. Repeated
+# sends in doubt, by callers and not by ZeroMQ, are simulated for all messages: one may come a
+# second time, also long after, by whatever connection its lane has then.
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TWICE_AFTER_S = (0.0, 0.003, 0.1, 1.0, 10.0, 70.0)
 
 
 class Network:
-    """Who can reach whom."""
+    """The reachability of processes."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -84,7 +84,7 @@ class Network:
 
 
 class Link:
-    """What a lane has instead of a socket: one connection after the other."""
+    """A lane's replacement of a socket: one connection after the other."""
 
     def __init__(self, network: Network, lane: SimLane, client: Process, address: str) -> None:
         self.lane, self.network = lane, network
@@ -236,7 +236,7 @@ class Link:
 
 
 def _copies(frames: Frames) -> Frames:
-    """Return what arrives of what is sent: memory of the other end."""
+    """Return the received copies of sent frames: memory of the other end."""
     return [memoryview(bytearray(frame)) for frame in frames]
 
 
@@ -357,7 +357,7 @@ class SimLane:
 
 
 class SimListener:
-    """A Listener whose connections are Links; which of them is read next is anybody's guess."""
+    """A Listener whose connections are Links; which of them is read next is arbitrary."""
 
     def __init__(self, process: Process, address: str) -> None:
         self.addresses = {"sim": address, "inproc": f"inproc://{process.name}"}
@@ -411,7 +411,7 @@ class SimListener:
 
 
 class SimContext:
-    """What a worker has instead of a pipe.Context."""
+    """Replaces a worker's pipe.Context."""
 
     def __init__(self, network: Network, process: Process) -> None:
         self._network = network

@@ -1,4 +1,4 @@
-"""What the threads of a simulated process do, and how they wait: each step is a world's event."""
+"""The threads of a simulated process, and their waits: each step is an event of the world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ clock = Clock()
 
 
 class SimProgress:
-    """The progress thread of one worker: every function it runs is an event of its own."""
+    """The progress thread of one worker: every function that it runs is a separate event."""
 
     def __init__(self, name: str) -> None:
         self._process = here()
@@ -204,13 +204,13 @@ class SimCondition:
         return bool(is_over())
 
     def notify_all(self) -> None:
-        pass  # those that wait are asked again at each step
+        pass  # waiters are checked again at each step
 
     notify = notify_all
 
 
 class SimThreading:
-    """What modules have instead of `threading`."""
+    """Replaces `threading` in modules."""
 
     Condition = SimCondition
     Event = SimEvent

@@ -1,10 +1,10 @@
 """Processes that share one thread at a time, and a clock: what happens is led by a seed."""
 
 # Note [One thread leads]
-# What happens in a process may wait, as its threads do, and others that wait may go on before it.
-# So there are real threads behind it, but one alone runs at any time: the leader, which lets one
-# thing after the other happen. What begins to wait hands the lead to a spare thread, and is handed
-# it back when its wait is over. Who is handed the lead is decided by the seed alone.
+# An event in a process may wait, as its threads do, and later events may go on before it. So there
+# are real threads behind it, but only one runs at any time: the leader, which runs one event after
+# the other. An event that begins to wait hands the lead to a spare thread, and gets it back when
+# its wait is over. The seed alone decides which thread gets the lead.
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Clock:
 
 
 class Process:
-    """What can be frozen and crash."""
+    """A process that can be frozen and crash."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -104,7 +104,7 @@ class World:
         self.rng = random.Random(seed)
         self.clock = clock
         clock.now = 1000.0
-        # Set by whoever builds the world: what else must hear of freezes and crashes.
+        # Set by the builder of the world: further handlers of freezes and crashes.
         self.process_froze: Callable[[Process], None] = lambda process: None
         self.process_ended: Callable[[Process], None] = lambda process: None
         self.current: Process | None = None
@@ -118,7 +118,7 @@ class World:
         # Those that wait, in the order in which they came, and by their processes.
         self._waiters: dict[_Waiter, int] = {}
         self._waiting: dict[Process, list[_Waiter]] = {}
-        # Whoever lets the world go on, while it does.
+        # The thread that runs the world, while it runs.
         self._owner = _closed_lock()
         self._error: BaseException | None = None
 
@@ -203,8 +203,8 @@ class World:
         self._owner.release()
 
     def _next_to_go_on(self) -> _Waiter | None:
-        # What happened in one process ends no wait in another: those in which something has are
-        # looked through, for there may be a thousand.
+        # An event in one process ends no wait in another: only processes with an event are checked,
+        # because there may be a thousand.
         if self.is_over:
             return next(iter(self._waiters), None)
         waiting, touched = self._waiting, self._touched

@@ -1,4 +1,4 @@
-"""Whatever breaks: a value lives while somebody holds a reference to it, and no longer."""
+"""Under any fault a value lives while somebody holds a reference to it, and no longer."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 # The last call has ended by then, and with it what its function kept.
 _QUIET_S = 40.0
-# An owner hears of one more reference in this time, whatever breaks.
+# An owner learns of another reference in this time, under any fault.
 HEARD_OF_S = 12.0
 
-NUM_SEEDS = 100
+NUM_SEEDS = 60
 
 
 class Value:
@@ -209,7 +209,7 @@ def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
     peer._take, pool.submit_uncounted = come_twice, put_off
     future = caller.agent.call_async(caller.agent.get_worker_info(1), give, (0.0,), {}, 0.0)
     scenario.world.run_until(scenario.world.now + 1.0)
-    # Threads come to what they are to do in any order.
+    # Threads get to their work in any order.
     for function, arguments in reversed(read):
         caller.run(function, arguments)
     scenario.world.run_until(scenario.world.now + 1.0)

@@ -1,4 +1,4 @@
-"""An agent that fails and delays messages on purpose does what it was told to."""
+"""An agent that fails and delays messages on purpose does what its options say."""
 
 from __future__ import annotations
 

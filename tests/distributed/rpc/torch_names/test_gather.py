@@ -1,4 +1,4 @@
-"""The claim that workers hand each other objects, and meet, in one call each; or hear who lacks."""
+"""The claim that workers exchange objects, and meet, in one call each; or learn who is missing."""
 
 from __future__ import annotations
 

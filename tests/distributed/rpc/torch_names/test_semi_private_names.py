@@ -71,7 +71,7 @@ def call_with_picklers() -> None:
 
         class Other:
             def serialize(self, obj: object) -> None:
-                """Pack in some way of its own."""
+                """Pack in another way."""
 
         with pytest.raises(TypeError, match="overrides serialize"):
             api._use_rpc_pickler(Other()).__enter__()
@@ -144,7 +144,7 @@ def ask_the_agent() -> None:
     assert agent.get_timeout() == rpc.get_rpc_timeout() == 17
     assert [info.name for info in agent.get_worker_infos()] == ["w0", "w1"]
     assert rpc.rpc_sync(f"w{1 - rank}", abs, (-1,)) == 1
-    # What is told of a peer comes when both have met, the other way round as well; nothing goes.
+    # Entries about a peer appear when both have met, from either side; none disappears.
     metrics, of_agent = agent.get_metrics(), agent.get_debug_info()
     with dist_autograd.context():
         info = rpc.get_debug_info()

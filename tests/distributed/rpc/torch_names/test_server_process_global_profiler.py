@@ -1,4 +1,4 @@
-"""What a worker does for others is in the profiles that are open there, whoever asked for it."""
+"""A worker's work for others is in the profiles that are open there, whoever requested it."""
 
 from __future__ import annotations
 

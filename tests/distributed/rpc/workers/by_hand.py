@@ -1,4 +1,4 @@
-"""Workers of which nothing runs by itself: their progress thread, their lanes, their owner."""
+"""Workers whose progress thread, lanes and owner run only when a test says so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ME, OTHER = (
 
 
 class ProgressByHand:
-    """A progress thread that runs when it is told to."""
+    """A progress thread that runs when the test says so."""
 
     def __init__(self) -> None:
         self.alarms: list[tuple[float, int, Callable[[], None]]] = []
@@ -106,7 +106,7 @@ def kinds_sent(worker: Any) -> list[int]:
 
 
 class Caller:
-    """What a caller's lane needs of the worker that calls."""
+    """The part of the calling worker that a caller's lane uses."""
 
     lender = None
     is_self = is_dead = False

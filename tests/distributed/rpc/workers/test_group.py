@@ -129,7 +129,7 @@ def with_maps(name: str, rank: int, incarnation: int, address: str) -> Record:
 
 
 def told_of(members: Workers, name: str, rank: int) -> list[object]:
-    """Return what can be looked up of a member, each by another of the maps."""
+    """Return all look-ups of a member, each by another of the maps."""
     worker = members.find(name)
     return [
         members.info_of(name),
@@ -180,7 +180,7 @@ def test_who_leaves_is_found_under_neither_name_nor_id_nor_address(
 
 @pytest.mark.seed("T24")
 def test_look_ups_agree_while_members_come_and_go(store: Store, members: Workers) -> None:
-    """Race one that comes and goes with those who look it up, with a switch at every chance."""
+    """Race one that comes and goes with threads that look it up, with a switch at every chance."""
     wrong: list[BaseException | str] = []
     done = threading.Event()
 

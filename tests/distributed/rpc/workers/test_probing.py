@@ -1,4 +1,4 @@
-"""What the agent finds out about a port that takes no connection."""
+"""The agent's findings about a port that accepts no connection."""
 
 from __future__ import annotations
 

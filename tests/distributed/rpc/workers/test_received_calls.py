@@ -1,4 +1,4 @@
-"""What a worker remembers of the calls of others: enough that none runs twice, and no more."""
+"""A worker's memory of others' calls: enough that none runs twice, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a peer's state makes of events, without threads, sockets or clocks."""
+"""A peer's state after events, without threads, sockets or clocks."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_any_order_of_events_dies_once_and_never_forgets_to_look_again() -> None
             now += rng.choice((0.01, 0.3, 1.0, 4.0))
             actions = peer.step(rng.choice(list(Event)), now)
             deaths += sum(isinstance(action, Die) for action in actions)
-            # Whoever looks only when told to sees the death in time.
+            # An agent that only looks when next_look says so sees the death in time.
             if peer.state not in (State.ALIVE, State.DEAD):
                 assert peer.next_look() is not None
         assert deaths <= 1

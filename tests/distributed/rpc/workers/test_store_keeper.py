@@ -1,4 +1,4 @@
-"""Who keeps the store of a group looks after it when a member was lost, once for all of them."""
+"""The keeper of a group's store checks it when a member was lost, once for all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOST: list[Any] = [SimpleNamespace(record=record, why_lost="killed") for record 
 
 
 class Alarms(list[Callable[[], None]]):
-    """Workers of which the test does what is asked to be done later."""
+    """Workers whose delayed work is run by the test."""
 
     group: Any = None
     me = RECORDS[1]

@@ -1,4 +1,4 @@
-"""Two processes that say they are one rank: each hears who and where the other is, and in time."""
+"""Two processes that claim one rank: each learns the other's identity and address, in time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def warning() -> str:
 
 
 def init(name: str) -> tuple[str, float]:
-    """Return what init_rpc says, and how long it took while this process ran."""
+    """Return the message of init_rpc, and how long it took while this process ran."""
     began, told = time.monotonic(), "ok"
     with Standstill() as stood:
         try:
@@ -66,7 +66,7 @@ def process_of(worker: Worker) -> str:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., tuple[Group, Worker]]]:
-    """Start a group, and beside it a worker with a rank that another has."""
+    """Start a group, and next to it a worker with a rank that another has."""
     groups: list[Group] = []
     others: list[Worker] = []
 

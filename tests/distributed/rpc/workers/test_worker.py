@@ -1,4 +1,4 @@
-"""What becomes of those who wait for a worker when it goes."""
+"""Waits for a worker when it goes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.distributed.rpc.workers.by_hand import ME, OTHER, ProgressByHand, Sil
 
 @pytest.fixture
 def met() -> Any:
-    """A peer that is connected, its progress thread, who was told that it is lost, what it said."""
+    """A peer that is connected, its progress thread, the notified of its loss, its log."""
     progress, told, said = ProgressByHand(), [], []
     owner: Any = SimpleNamespace(
         me=ME,

@@ -1,4 +1,4 @@
-"""How other workers are found, met and followed, and what becomes of who has ended."""
+"""How other workers are found, met and followed, and how they end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DYNAMIC = replace(ME, world_size=0)
 
 @pytest.fixture(autouse=True)
 def nobody_above(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no room above hear of losses: autograd may be loaded, and is not in a group here."""
+    """Let no package above handle losses: autograd may be loaded, and is not in a group here."""
     monkeypatch.setattr("fastdist.distributed.rpc.workers.workers.lost_hooks", [])
 
 
