@@ -24,10 +24,12 @@ class NamesOfStubs(griffe.Extension):
     """Makes a function of each group of overloads that has no implementation next to it."""
 
     def on_instance(self, *, obj: griffe.Object, **kwargs: Any) -> None:
-        """Write the entries of a docstring as a list."""
+        """Write the entries of a docstring as a list, and name its examples."""
         if obj.docstring is not None:
             head, mark, tail = obj.docstring.value.partition("\nArgs:\n")
-            obj.docstring.value = f"{_ENTRY.sub(_item, head)}{mark}{tail}"
+            text = f"{_ENTRY.sub(_item, head)}{mark}{tail}"
+            # The word by which Griffe knows sessions at the prompt.
+            obj.docstring.value = text.replace("\nExample:\n", "\nExamples:\n")
 
     def on_function_instance(self, *, func: griffe.Function, **kwargs: Any) -> None:
         """Give a function the names of parameters that users know."""

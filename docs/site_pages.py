@@ -266,7 +266,10 @@ def functions_by_room() -> dict[str, list[Shown]]:
 def summary(found: Any) -> str:
     """Return the first sentence of a docstring, as a cell of a table shows it."""
     text = (inspect.getdoc(found) or "").partition("\n\n")[0].replace("\n", " ")
-    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
+    parts = text.replace("|", "\\|").split("`")
+    # Signs of markup are escaped outside of code.
+    parts[::2] = [re.sub(r"([*\[\]<])", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def _page(title: str, text: str, shown: Iterable[Shown], seen: set[str]) -> str:

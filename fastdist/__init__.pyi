@@ -737,7 +737,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Return 1 with the probability that input or p gives, else 0.
 
-    Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+    Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
 
     Args:
         input: The probability of each element; the shape and dtype alone, if p is given.
@@ -1050,10 +1050,10 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
 def conj(input: Tensor) -> Tensor:
     """Return the view of complex numbers as their conjugates; real numbers themselves.
 
-    Note    shares memory, both ways; is_conj() tells, and resolve_conj() copies. Each op computes
-            the conjugates anew: what is read often is better resolved. It is an instance of a
-            subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
-            none of that subclass. Of sparse numbers it is a copy
+    Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
+            computes the conjugates again: resolve a view that is read often. It is an instance of a
+            subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
+            an instance of that subclass. For sparse numbers it is a copy
 
     Args:
         input: The tensor.
@@ -1587,7 +1587,7 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         tensor([7., 7.])
     """
 def gather(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
-    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+    """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
     Args:
         input: The tensor.
@@ -1694,7 +1694,7 @@ def imag(input: Tensor) -> Tensor:
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source in the place of its own at index along dim."""
+    """Return input with the slices of source at index along dim."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
@@ -1703,7 +1703,7 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins
     """Write values into input[indices], or add them there; return input."""
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
     """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-    amin with what stood there, unless include_self is False.
+    amin with the old value, unless include_self is False.
     """
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the slices of input at index along dim, as a copy.
@@ -1832,12 +1832,12 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isreal(input: Tensor) -> Tensor:
     """Return where the imaginary part is 0: for real numbers everywhere."""
 def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-    """Return the signal whose stretches have these transforms: that of which stft, with the same
-    arguments, made them; of others the one whose stretches come nearest, by squares.
+    """Return the signal whose stretches have these transforms: the input of stft with the same
+    arguments; for other transforms the signal whose stretches are nearest, by squares.
 
     length cuts it, or adds zeros behind
     Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-    Raises  RuntimeError where no window, or a part of one that is 0, lies over a sample
+    Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
     """
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
@@ -2089,7 +2089,7 @@ def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False,
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the X of A @ X = b; linalg.lu_solve is its successor."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> return_types.lu_unpack:
-    """Return (P, L, U) of what lu_factor returns; those that are not asked for are empty."""
+    """Return (P, L, U) from the result of lu_factor; unrequested ones are empty."""
 def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input with elements replaced by value where mask holds.
 
@@ -2423,8 +2423,8 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [3.]])
     """
 def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-    """Return (values, indices) of the most common along dim: the smallest of those that are as
-    common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
+    """Return (values, indices) of the most common value along dim: the smallest of equally common
+    ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
     """
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return the view with the axes source moved to the places destination.
@@ -2469,8 +2469,7 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         tensor([3., 6.])
     """
 def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """Return indices into each row of input, drawn with probabilities in proportion to the
-    elements.
+    """Return places in each row of input, drawn with probabilities in proportion to its values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
     Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
@@ -3086,9 +3085,9 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryForm
     last there. Raises as resize_.
     """
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return the numbers of a conjugated view in memory of their own; any other tensor itself."""
+    """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
 def resolve_neg(input: Tensor) -> Tensor:
-    """Return the numbers of a negated view in memory of their own; any other tensor itself."""
+    """Return the numbers of a negated view in separate memory; any other tensor itself."""
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """Return the dtype in which two tensors or numbers meet."""
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
@@ -3158,7 +3157,8 @@ def rsqrt_(input: Tensor) -> Tensor:
 def rsub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return other - alpha * input."""
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input with src, a tensor or a number, written at index along dim.
+    """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
+    "multiply" it is combined with the old value.
 
     Args:
         input: The tensor.
@@ -3177,8 +3177,8 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
 def scatter_add(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
     """Return input with src added at index along dim."""
 def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with src at index along dim; what meets at a place is reduced by sum, prod,
-    mean, amax or amin, with what stood there unless include_self is False.
+    """Return input with src at index along dim; elements that share a place are reduced by sum,
+    prod, mean, amax or amin, with the old value unless include_self is False.
     """
 def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Return the indices at which input would be inserted to keep sorted_sequence in order; NaN
@@ -3332,10 +3332,10 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
     """
 def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ..., *, dtype: DTypeLike | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> Tensor:
     """Return the sparse tensor that has values at indices, (sparse axes, n); entries of one place
-    mean their sum. Of a size alone it is all zeros.
+    are summed. With a size alone it is all zeros.
 
     Raises  RuntimeError for indices, values and a size that do not fit together
-    Note    places are checked whatever check_invariants says: outside of size there is nothing
+    Note    places are checked even without check_invariants: outside of size there is no memory
     """
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
@@ -3614,7 +3614,7 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
 
     Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
             numbers in lists -> the one in which they meet
-    Raises  ValueError for lists of unequal length, TypeError for what is no number
+    Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
 
     Args:
         data: The values; tensors and arrays are copied.

@@ -33,13 +33,13 @@ def hfft2(input: Tensor, s: Any = None, dim: builtins.int | Sequence[builtins.in
 def hfftn(input: Tensor, s: Any = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return hfft along the last of dim of what fft makes of input along the others."""
 def ifft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return what fft makes input of."""
+    """Return the inverse of fft."""
 def ifft2(input: Tensor, s: Any = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return ifftn along the last two axes."""
 def ifftn(input: Tensor, s: Any = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return what fftn makes input of."""
+    """Return the inverse of fftn."""
 def ifftshift(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-    """Return what fftshift makes input of."""
+    """Return the inverse of fftshift."""
 def ihfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the half that hfft makes real numbers of."""
 def ihfft2(input: Tensor, s: Any = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:

@@ -14,7 +14,7 @@ know when it was made: 28 ns at each op, 4 % of an addition of three numbers, fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from .autograd.batches_back import ONE_BY_ONE, pulled_together
 from .autograd.differentiate import grad as _gradients
@@ -60,13 +60,13 @@ __all__ = [
     "vmap",
 ]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Argnums = int | tuple[int, ...]
 Build = Callable[[Sequence[Any]], Any]
 
 
-def grad(
-    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
     """Return a function that computes the gradient of func, which returns a single number, with
     respect to the arguments argnums; with has_aux func returns (number, other) and it
     (gradient, other).
@@ -94,8 +94,8 @@ def grad(
 
 
 def grad_and_value(
-    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+    func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """Return a function that computes (gradient, value) of func; see grad."""
 
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -121,6 +121,16 @@ def grad_and_value(
     return both
 
 
+@overload
+def vjp(
+    func: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[..., tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    func: Callable[..., Any], *primals: Any, has_aux: Literal[True]
+) -> tuple[Any, Callable[..., tuple[Any, ...]], Any]: ...
+@overload
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return func(*primals) and a function from cotangents, like the result, to their products with
     the Jacobian, one for each of primals; with has_aux what else func returned comes third.
@@ -157,6 +167,24 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (*result, _freed(aux, xs)) if has_aux else result
 
 
+@overload
+def jvp(
+    func: Callable[..., R],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool,
+) -> tuple[Any, ...]: ...
 def jvp(
     func: Callable[..., Any],
     primals: tuple[Any, ...],
@@ -211,7 +239,7 @@ def jvp(
     return (*result, aux) if has_aux else result
 
 
-def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(func: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
     """Return func(*primals), and the function of tangents that jvp is there; each call of that runs
     func again.
 
@@ -230,12 +258,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def jacrev(
-    func: Callable[..., Any],
+    func: Callable[P, Any],
     argnums: Argnums = 0,
     *,
     has_aux: bool = False,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Return a function that computes the Jacobian of func with respect to the arguments argnums,
     all rows at once, or chunk_size at a time: for each result and argument a tensor of shape
     (*result, *argument).
@@ -274,12 +302,12 @@ def jacrev(
 
 
 def jacfwd(
-    func: Callable[..., Any],
+    func: Callable[P, Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     *,
     randomness: str = "error",
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Return a function that computes the Jacobian as jacrev's does, all columns at once, in
     forward mode; randomness is vmap's.
 
@@ -336,7 +364,7 @@ def jacfwd(
     return jacobian
 
 
-def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def hessian(func: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]:
     """Return a function that computes the second derivatives of func: forward over reverse.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .core.missing import find_late
+from .core.missing import find_late, show_public
 from .namespace.load import NAMES
 
 _NAMES: Final = (
@@ -19,3 +19,6 @@ globals().update({name: NAMES[name] for name in __all__})
 
 def __getattr__(name: str) -> Any:
     return find_late(__name__, name)
+
+
+show_public(__name__)

@@ -251,8 +251,8 @@ def vander(x: Tensor, *, N: builtins.int | None = None) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: builtins.int = -1, out: Tensor | None = None) -> Tensor:
     """Return the sum of conj(x) * y along dim; other axes broadcast."""
 def vector_norm(input: Tensor, ord: builtins.float = 2, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim; the largest |x| for inf, the smallest for -inf,
-    the number of elements that are not 0 for 0.
+    """Return (sum of |x|**ord)**(1/ord) over dim, by default all axes; ord inf is the largest |x|,
+    -inf the smallest, 0 the count of nonzero ones.
 
     Note    at 0 the gradient of a euclidean norm is 0; second derivatives there are those of
             functions that are smooth in the square of the norm, and NaN for other functions.

@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from .core.errors import FastdistError
-from .core.missing import find_late
+from .core.missing import find_late, show_public
 from .system.held_interrupt import interrupt_held
 
 if TYPE_CHECKING:
@@ -310,3 +310,6 @@ if not TYPE_CHECKING:
         if hasattr(multiprocessing, name):
             return getattr(multiprocessing, name)
         return find_late(__name__, name)
+
+
+show_public(__name__)

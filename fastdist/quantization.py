@@ -6,9 +6,13 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .core.missing import show_public
+
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 
 
 sys.modules[__name__] = importlib.import_module("fastdist.ao.quantization")
+
+show_public(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .core.missing import find_late as _find_late
+from .core.missing import show_public
 from .namespace.load import NAMES as _NAMES
 from .namespace.load import SPECIAL as _SPECIAL
 
@@ -42,3 +43,6 @@ __all__ = sorted({*_ALSO, *_SPECIAL, "modified_bessel_i1"})  # noqa: PLE0605 (th
 
 def __getattr__(name: str) -> Any:
     return _find_late(__name__, name)
+
+
+show_public(__name__)

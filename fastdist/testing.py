@@ -11,6 +11,7 @@ from .core import dtypes
 from .core.device import CPU, Device
 from .core.dtypes import DType
 from .core.memory_format import MemoryFormat
+from .core.missing import show_public
 from .ops.shape.copying import to
 from .tensor.tensor import Tensor, from_array
 
@@ -254,3 +255,6 @@ def make_tensor(
 
 def _or(given: float | None, default: float) -> float:
     return default if given is None else given
+
+
+show_public(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .core.missing import show_public
 from .core.version import TORCH_VERSION
 
 __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
@@ -13,3 +14,5 @@ cuda: str | None = None
 hip: str | None = None
 xpu: str | None = None
 git_version = "fastdist"
+
+show_public(__name__)

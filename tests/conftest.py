@@ -173,6 +173,8 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
         return no_gpu()
     if mark == "nvrtc":
         return no_nvrtc()
+    if mark == "site" and "site" not in config.option.markexpr:
+        return "site: give -m site (pip install -e '.[docs]')"
     if mark == "mpi":
         from tests.launch import mpirun
 

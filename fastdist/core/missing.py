@@ -17,6 +17,7 @@ from .refusal_words import NO_GRAPHS as NO_GRAPHS
 from .refusal_words import NO_HUB as NO_HUB
 from .refusing import refusing as refusing
 
+_PACKAGE = __name__.partition(".")[0]
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
 # Names to use instead of a missing one, where its spelling does not lead to them.
@@ -171,9 +172,34 @@ _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 
 def explain_missing(*modules: str) -> None:
-    """Let modules that find all their names in themselves say so of any other."""
+    """Let modules that find all their names in themselves say so of any other, and let `dir` show
+    their public names.
+    """
     for module in modules:
         vars(sys.modules[module])["__getattr__"] = functools.partial(find_late, module)
+        show_public(module)
+
+
+def show_public(*modules: str) -> None:
+    """Let `dir`, and with it completion, show the public names of modules alone."""
+    for module in modules:
+        vars(sys.modules[module])["__dir__"] = functools.partial(public_names, module)
+
+
+def public_names(module: str, also: Iterable[str] = ()) -> list[str]:
+    """Return the names of a module's `__all__`, or those that fastdist defines if it has none, and
+    others; none that begins with an underscore.
+    """
+    names = vars(sys.modules[module])
+    listed = names.get("__all__")
+    if listed is None:
+        listed = [name for name, value in names.items() if _is_ours(value)]
+    return sorted({name for name in (*listed, *also) if not name.startswith("_")})
+
+
+def _is_ours(value: object) -> bool:
+    home = getattr(value, "__module__", None)
+    return isinstance(home, str) and home.startswith(_PACKAGE)
 
 
 def load_later(module: str, places: Mapping[str, str]) -> None:
@@ -185,11 +211,7 @@ def load_later(module: str, places: Mapping[str, str]) -> None:
     """
     names = vars(sys.modules[module])
     names["__getattr__"] = functools.partial(_load, module, places)
-    names["__dir__"] = functools.partial(_names, module, places)
-
-
-def _names(module: str, places: Mapping[str, str]) -> list[str]:
-    return sorted({*vars(sys.modules[module]), *places})
+    names["__dir__"] = functools.partial(public_names, module, places)
 
 
 def _load(module: str, places: Mapping[str, str], name: str) -> Any:

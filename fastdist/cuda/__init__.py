@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import KernelError as AcceleratorError
 from ..core.errors import OutOfMemoryError
-from ..core.missing import find_late, instead
+from ..core.missing import find_late, instead, show_public
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 from . import amp, nvtx, profiler, random, streams
@@ -314,3 +314,6 @@ if not TYPE_CHECKING:
         if name == "default_generators":
             return random.default_generators()
         return find_late(__name__, name)
+
+
+show_public(__name__)

@@ -227,8 +227,9 @@ def is_initialized() -> bool:
 
 
 def __dir__() -> list[str]:
-    """Return the modules and names of this package."""
-    return sorted(_ROOMS | _HOMES.keys() | _collectives() | {"is_available", "is_initialized"})
+    """Return the public modules and names of this package."""
+    names = _ROOMS | _HOMES.keys() | _collectives() | {"is_available", "is_initialized"}
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 def _collectives() -> frozenset[str]:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from fastdist.core.errors import StoreError, StoreTimeoutError
 
+from ..core.missing import show_public
 from ..ops.create.creation import zeros
 from .constants import PREEMPTED_EXIT_STATUS
 from .process_group.world import here
@@ -304,3 +305,6 @@ def _handler(former: Any) -> Callable[[int, FrameType | None], None]:
             former(number, frame)
 
     return handle
+
+
+show_public(__name__)

@@ -32,6 +32,7 @@ from fastdist.distributed.sockets import (
     tcp_endpoint,
 )
 
+from ..core.missing import show_public
 from .store import FileStore, PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
 from .store.environment import (
@@ -388,3 +389,5 @@ class _CallableModule(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallableModule
+
+show_public(__name__)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..core.missing import show_public
 from .store.environment import may_workers_return
 from .store.environment import restart_count as given_restart_count
 
@@ -98,3 +99,6 @@ def run_restart_hooks(worker_info: Any) -> None:
         raise errors[0]
     if errors:
         raise ExceptionGroup(f"hooks of on_restart failed for {worker_info!r}", errors)
+
+
+show_public(__name__)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.missing import show_public
 from ..core.refused import offer_refused
 from ._symbolic_trace import PH, Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
@@ -72,3 +73,5 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 else:
     offer_refused(globals())
+
+show_public(__name__)

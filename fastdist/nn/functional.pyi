@@ -492,7 +492,7 @@ def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = Non
 def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: builtins.bool = False) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last three axes."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
-    """Return what input1 lacks to be margin above input2, or where target is -1 below it."""
+    """Return how much input1 misses the margin above input2, or where target is -1 below it."""
 @overload
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
@@ -552,7 +552,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: An
         tensor(2.)
     """
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True, is_causal: builtins.bool | builtins.int = False) -> tuple[Tensor, Tensor | None]:
-    """Return what num_heads heads attend to, and their weights if need_weights.
+    """Return the attention of num_heads heads, and their weights if need_weights.
 
     Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all of them
             without batch; weights are (batch, heads, n, m) if not average_attn_weights
@@ -783,8 +783,8 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, i
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
     """Return input where it is above threshold, value elsewhere."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
-    """Return what negative lacks to be margin farther from anchor than positive is; with swap it is
-    the nearer one of the two that negative must be far from.
+    """Return how much negative misses being margin farther from anchor than positive is; with swap
+    negative must be far from the nearer one of the two.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """

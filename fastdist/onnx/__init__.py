@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..core.missing import refusing
+from ..core.missing import refusing, show_public
 from ..core.refused import offer_refused
 
 __all__ = [
@@ -69,3 +69,5 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 else:
     offer_refused(globals())
+
+show_public(__name__)

@@ -557,7 +557,7 @@ class TensorMethods:
     def bernoulli(self, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Return 1 with the probability that input or p gives, else 0.
 
-        Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+        Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
 
         Args:
             input: The probability of each element; the shape and dtype alone, if p is given.
@@ -822,10 +822,10 @@ class TensorMethods:
     def conj(self) -> Tensor:
         """Return the view of complex numbers as their conjugates; real numbers themselves.
 
-        Note    shares memory, both ways; is_conj() tells, and resolve_conj() copies. Each op computes
-                the conjugates anew: what is read often is better resolved. It is an instance of a
-                subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
-                none of that subclass. Of sparse numbers it is a copy
+        Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
+                computes the conjugates again: resolve a view that is read often. It is an instance of a
+                subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
+                an instance of that subclass. For sparse numbers it is a copy
 
         Args:
             input: The tensor.
@@ -1352,7 +1352,7 @@ class TensorMethods:
         Raises  RuntimeError for integers and bool
         """
     def gather(self, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
-        """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+        """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
         Args:
             input: The tensor.
@@ -1481,7 +1481,7 @@ class TensorMethods:
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source in the place of its own at index along dim."""
+        """Return input with the slices of source at index along dim."""
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """In-place version of index_copy: writes the result into this tensor and returns it."""
     def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
@@ -1494,7 +1494,7 @@ class TensorMethods:
         """Write values into input[indices], or add them there; return input."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
         """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-        amin with what stood there, unless include_self is False.
+        amin with the old value, unless include_self is False.
         """
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
@@ -1655,12 +1655,12 @@ class TensorMethods:
     def isreal(self) -> Tensor:
         """Return where the imaginary part is 0: for real numbers everywhere."""
     def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-        """Return the signal whose stretches have these transforms: that of which stft, with the same
-        arguments, made them; of others the one whose stretches come nearest, by squares.
+        """Return the signal whose stretches have these transforms: the input of stft with the same
+        arguments; for other transforms the signal whose stretches are nearest, by squares.
 
         length cuts it, or adds zeros behind
         Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-        Raises  RuntimeError where no window, or a part of one that is 0, lies over a sample
+        Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
         """
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return Kronecker's product: each element of input times all of other."""
@@ -2250,8 +2250,8 @@ class TensorMethods:
                     [3.]])
         """
     def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-        """Return (values, indices) of the most common along dim: the smallest of those that are as
-        common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
+        """Return (values, indices) of the most common value along dim: the smallest of equally common
+        ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
         """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
@@ -2318,8 +2318,7 @@ class TensorMethods:
             tensor([3., 6.])
         """
     def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-        """Return indices into each row of input, drawn with probabilities in proportion to the
-        elements.
+        """Return places in each row of input, drawn with probabilities in proportion to its values.
 
         Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
         Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
@@ -2996,8 +2995,8 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def resize_(self, *sizes: Sizes, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Give this tensor other sizes, in C order or as memory_format says; what lies in its memory
-        stays, what is new is not written. Return the tensor.
+        """Change this tensor's sizes, in C order or as memory_format says; the old content of its
+        memory stays, new memory is not written. Return the tensor.
 
         Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
         Note    where the memory is too short, this tensor gets other memory, and views keep the old
@@ -3012,9 +3011,9 @@ class TensorMethods:
         last there. Raises as resize_.
         """
     def resolve_conj(self) -> Tensor:
-        """Return the numbers of a conjugated view in memory of their own; any other tensor itself."""
+        """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
     def resolve_neg(self) -> Tensor:
-        """Return the numbers of a negated view in memory of their own; any other tensor itself."""
+        """Return the numbers of a negated view in separate memory; any other tensor itself."""
     def retain_grad(self) -> None:
         """Keep this result's gradient in `.grad` after backward.
 
@@ -3071,7 +3070,8 @@ class TensorMethods:
             tensor([0.5000, 1.0000])
         """
     def scatter(self, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input with src, a tensor or a number, written at index along dim.
+        """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
+        "multiply" it is combined with the old value.
 
         Args:
             input: The tensor.
@@ -3094,8 +3094,8 @@ class TensorMethods:
     def scatter_add_(self, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
         """In-place version of scatter_add: writes the result into this tensor and returns it."""
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with src at index along dim; what meets at a place is reduced by sum, prod,
-        mean, amax or amin, with what stood there unless include_self is False.
+        """Return input with src at index along dim; elements that share a place are reduced by sum,
+        prod, mean, amax or amin, with the old value unless include_self is False.
         """
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of scatter_reduce: writes the result into this tensor and returns it."""
@@ -3277,7 +3277,7 @@ class TensorMethods:
     def sparse_dim(self) -> builtins.int:
         """Return how many axes the coordinates have; 0 for a dense tensor."""
     def sparse_mask(self, mask: Tensor) -> Tensor:
-        """Return input's elements at the places of a sparse tensor, as often as they stand there."""
+        """Return input's elements at the places of a sparse tensor, with repetitions."""
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
         """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
 

@@ -235,7 +235,8 @@ def _fitting(leaf: Tensor, direction: Input | None, number: int) -> Tensor:
 
 def _dual(leaf: Input, direction: Input | None, number: int) -> Input:
     if isinstance(leaf, RRef):
-        return remote(leaf.owner(), _dual_there, (leaf, direction, number))
+        dual: Any = remote(leaf.owner(), _dual_there, (leaf, direction, number))
+        return dual  # type: ignore[no-any-return]
     return make_dual(leaf, _fitting(leaf, direction, number))
 
 

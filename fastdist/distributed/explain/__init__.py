@@ -11,7 +11,10 @@ clocks.py       brings the clocks of several workers onto one time line; the pro
 
 from __future__ import annotations
 
+from ...core.missing import show_public
 from ..rpc.message.gate import export_later
 
 # A worker loads these functions when another worker first asks for its report.
 export_later(f"{__name__}.explanation", "_report", "_clock_here")
+
+show_public(__name__)

@@ -14,7 +14,10 @@ values of calls or tensors, no addresses, no variables of the environment.
 
 from __future__ import annotations
 
+from ...core.missing import show_public
 from .beginning import begin
 from .reading import get_metrics
 
 __all__ = ["begin", "get_metrics"]
+
+show_public(__name__)

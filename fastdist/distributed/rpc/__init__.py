@@ -52,7 +52,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fastdist.concurrency.future import Future
-from fastdist.core.missing import find_late
+from fastdist.core.missing import find_late, show_public
 from fastdist.core.module_aliases import alias_modules
 
 from . import api, constants, functions
@@ -192,6 +192,4 @@ else:
         return find_late(__name__, name)
 
 
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return sorted({*globals(), "BackendType", "_server_process_global_profile"})
+show_public(__name__)

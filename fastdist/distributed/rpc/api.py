@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from fastdist.concurrency.future import Future, wait_all
 from fastdist.concurrency.lent_locks import lend_held_locks
@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 To: TypeAlias = str | int | WorkerInfo
+# The types of calls: only a function under async_execution may return a Future, and its caller gets
+# the value.
 
 # The Futures that _wait_all waits for: `future_list`, while it is open in a thread.
 _thread_local_var = threading.local()
@@ -59,6 +61,22 @@ _get_current_rpc_agent = get_current_agent
 _is_current_rpc_agent_set = agents.is_current_agent_set
 
 
+@overload
+def rpc_sync(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To,
+    func: Callable[..., R],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> R: ...
 def rpc_sync(
     to: To,
     func: Callable[..., Any],
@@ -102,6 +120,22 @@ def rpc_sync(
         raise
 
 
+@overload
+def rpc_async(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To,
+    func: Callable[..., R],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> Future[R]: ...
 def rpc_async(
     to: To,
     func: Callable[..., Any],
@@ -143,6 +177,22 @@ def rpc_async(
     return future
 
 
+@overload
+def remote(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To,
+    func: Callable[..., R],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> RRef[R]: ...
 def remote(
     to: To,
     func: Callable[..., Any],
@@ -390,9 +440,8 @@ def get_debug_info() -> dict[str, str]:
         A dict of names and values, both as text.
 
     Example:
-        >>> info = rpc.get_debug_info()
-        >>> info["num_autograd_contexts"]
-        '0'
+        >>> "num_autograd_contexts" in rpc.get_debug_info()
+        True
     """
     return _DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
 

@@ -26,6 +26,7 @@ docs/glossary.md explains the terms.
 
 from __future__ import annotations
 
+from ...core.missing import show_public
 from .file_store import FileStore
 from .hash_store import HashStore
 from .prefix_store import PrefixStore
@@ -42,3 +43,5 @@ __all__ = [
     "Watch",
     "host_store",
 ]
+
+show_public(__name__)

@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ...core.missing import find_late
+from ...core.missing import find_late, show_public
 from ...core.moved_modules import own_name
 from ...tensor.tensor import Size, Tensor
 from ..module import Module
@@ -132,3 +132,5 @@ def _make(file: str) -> ModuleType:
 for _file in _FILES:
     # `import fastdist.nn.modules.loss` finds it here, after this package.
     globals()[_file] = sys.modules[f"{__name__}.{_file}"] = _make(_file)
+
+show_public(__name__)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...core.missing import show_public
 from ...graph.modes import no_grad
 from ...tensor.parameter import Parameter
 from ...tensor.tensor import Tensor
@@ -274,3 +275,6 @@ def transfer_parametrizations_and_params(
         for key, original in given[name].named_buffers(recurse=False):
             setattr(made, key, original)
     return to_module
+
+
+show_public(__name__)

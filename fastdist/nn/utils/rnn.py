@@ -16,6 +16,7 @@ from ...core.dtypes import (
     int64,
     uint8,
 )
+from ...core.missing import show_public
 from ...core.sequences import finite_list
 from ...ops.create.creation import empty_like, tensor
 from ...ops.create.ranges import arange
@@ -311,3 +312,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """Return the sequences, each as long as it is."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+show_public(__name__)

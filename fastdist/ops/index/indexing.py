@@ -67,7 +67,7 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     memory="outside of first",
 )
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+    """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
     Args:
         input: The tensor.
