@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.conftest import ROOT
-from tests.suite.slow_sample import BOUND_S, SlowSample, in_turns, is_drawn
+from tests.suite.slow_sample import _LONG, BOUND_S, SlowSample, in_turns, is_drawn
 
 
 def item(file: str, number: int, *marks: str) -> Any:
@@ -54,6 +54,13 @@ def test_what_is_not_slow_or_has_a_longer_limit_is_deselected() -> None:
     config = collected(SlowSample("1"), items)
     assert items == [slow]
     config.hook.pytest_deselected.assert_called_once_with(items=[quick, longer])
+
+
+def test_files_whose_slow_tests_take_a_minute_are_left_out_and_are_there() -> None:
+    assert not is_drawn(item("kernels/guarded/test_guarded", 1, "slow"))
+    for start in _LONG:
+        files = [path for path in ROOT.glob(f"{start}*") if path.is_dir() or path.suffix == ".py"]
+        assert files, start
 
 
 def test_no_test_begins_once_the_time_is_over() -> None:
