@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from tests.shared_rewriting import SharedRewriting
 from tests.short_folders import make_short_folder
 from tests.suite import lock_order
 from tests.suite.cpu_report import CpuReport
+from tests.suite.slow_sample import SlowSample
 from tests.surroundings import set_aside_what_is_not_the_tests
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ private_directory = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    parser.addoption(
+        "--slow-sample", metavar="SEED", help="run some of the slow tests, and no other"
+    )
     parser.addoption("--cpu", action="store_true", help="list the CPU seconds of folders of tests")
 
 
@@ -55,6 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Two runs on one machine must not see each other's socket files.
     config.stash[private_directory] = make_short_folder()
     os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]
+    if config.option.slow_sample is not None:
+        config.option.slow = True
+        config.pluginmanager.register(SlowSample(config.option.slow_sample), "fastdist-slow-sample")
     if config.option.slow:
         from tests.distributed import templates  # it keeps the environment at its import
 
@@ -244,6 +252,18 @@ def properties(subtests: pytest.Subtests) -> Properties:
 def samples_alone(pytestconfig: pytest.Config) -> bool:
     """Return whether checks that take long are sampled by a fixed seed; --slow runs them whole."""
     return not pytestconfig.option.slow
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[None]:
+    """Have `subprocess` fork the Python programs that a file of tests starts, which saves their
+    imports: half a second of a core each.
+    """
+    from tests.launch.forked_programs import ForkedPopen
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", ForkedPopen)
+        yield
 
 
 @pytest.fixture

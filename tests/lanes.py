@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.runner import runtestprotocol
+from _pytest.runner import call_and_report, runtestprotocol
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
@@ -162,11 +162,23 @@ class FewReports:
         """Run a test, as pytest does, and send its reports when it is over."""
         named = {"nodeid": item.nodeid, "location": item.location}
         item.ihook.pytest_runtest_logstart(**named)
-        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        for report in _reports_of(item, nextitem):
             if report.when == "call" or not report.passed or report.duration >= _SHORT_S:
                 item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(**named)
         return True
+
+
+def _reports_of(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
+    """Run a test; return its reports, also where its time was over while a failure was described,
+    which pytest takes for an error of its own that ends the run.
+    """
+    try:
+        return runtestprotocol(item, log=False, nextitem=nextitem)
+    except pytest.fail.Exception as late:
+        words = f"{late} It had failed, and its failure was being described."
+        failed = pytest.TestReport(item.nodeid, item.location, {}, "failed", words, "call")
+        return [failed, call_and_report(item, "teardown", log=False, nextitem=nextitem)]
 
 
 def lane_of(nodeid: str) -> str:

@@ -204,7 +204,7 @@ def _shared_memory() -> Iterator[str]:
     """Name our shared memory; what a process that lives elsewhere made does not concern us."""
     for name in _listing(SHARED_MEMORY):
         maker = _OURS.match(name)
-        if maker and (int(maker[1]) == os.getpid() or not Path(f"/proc/{maker[1]}").exists()):
+        if maker and (int(maker[1]) == os.getpid() or not os.path.exists(f"/proc/{maker[1]}")):
             yield f"shared memory {name!r}"
     # Nameless files are found through the processes that have them open: only this one matters.
     for descriptor in os.listdir("/proc/self/fd"):

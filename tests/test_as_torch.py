@@ -12,19 +12,32 @@ from pathlib import Path
 import pytest
 
 import fastdist
+from fastdist import cli
 from fastdist.as_torch import FOLDER, environment
 from fastdist.core.version import TORCH_VERSION, TorchVersion
+from tests.launch import forked_programs
 
 ROOT = str(Path(fastdist.__file__).parents[1])
 HERE = {**os.environ, "PYTHONPATH": ROOT}
 
 
-def python(text: str, folder: Path, *arguments: str, by: tuple[str, ...] = ()) -> str:
-    """Run a script and return what it printed; `by` is what starts it, Python itself else."""
+def python(
+    text: str, folder: Path, *arguments: str, by: tuple[str, ...] = (), is_started: bool = False
+) -> str:
+    """Run a script and return what it printed; `by` is what starts it, Python itself else. Unless
+    `is_started` it runs in a fork of a process that has imported parts of fastdist, not as torch.
+    """
     script = folder / "script.py"
     script.write_text(textwrap.dedent(text))
-    done = subprocess.run(
-        [sys.executable, *by, str(script), *arguments],
+    words = [*by, str(script), *arguments]
+    done = start(words, folder) if is_started else forked_programs.run(words, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def start(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
         cwd=folder,
         env=HERE,
         stdin=subprocess.DEVNULL,
@@ -33,11 +46,17 @@ def python(text: str, folder: Path, *arguments: str, by: tuple[str, ...] = ()) -
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 AS_TORCH = ("-m", "fastdist", "as-torch")
+
+
+def python_by_code(text: str, folder: Path) -> str:
+    """Run a script that takes fastdist for torch by a line of code, which is quicker in a fork: the
+    command starts a second interpreter.
+    """
+    return python(f"import fastdist; fastdist.install_as_torch()\n{textwrap.dedent(text)}", folder)
+
 
 PROGRAM = """
     import torch, sys
@@ -60,12 +79,13 @@ PROGRAM = """
 
 
 def test_a_program_that_imports_torch_finds_fastdist_under_both_names(tmp_path: Path) -> None:
-    assert python(PROGRAM, tmp_path, by=AS_TORCH) == "gradient [[3.0, 3.0]]\n"
+    assert python(PROGRAM, tmp_path, by=AS_TORCH, is_started=True) == "gradient [[3.0, 3.0]]\n"
 
 
 def test_install_as_torch_does_the_same_in_code(tmp_path: Path) -> None:
     text = "import fastdist\nfastdist.install_as_torch()\nfastdist.install_as_torch()\n"
-    assert python(text + textwrap.dedent(PROGRAM), tmp_path) == "gradient [[3.0, 3.0]]\n"
+    program = text + textwrap.dedent(PROGRAM)
+    assert python(program, tmp_path, is_started=True) == "gradient [[3.0, 3.0]]\n"
 
 
 def test_fastdist_put_into_sys_modules_by_hand_is_imported_once(tmp_path: Path) -> None:
@@ -77,7 +97,7 @@ def test_fastdist_put_into_sys_modules_by_hand_is_imported_once(tmp_path: Path) 
         .replace('and torch.__version__.split(".")[0] == "2"', "")
         .replace(" != torch.__version__", "")
     )
-    assert python(text + program, tmp_path) == "gradient [[3.0, 3.0]]\n"
+    assert python(text + program, tmp_path, is_started=True) == "gradient [[3.0, 3.0]]\n"
 
 
 def test_a_script_is_started_as_python_starts_it(tmp_path: Path) -> None:
@@ -85,18 +105,15 @@ def test_a_script_is_started_as_python_starts_it(tmp_path: Path) -> None:
         import sys
         print(__name__, __file__, sys.argv, sys.path[0])
     """
-    plain = python(text, tmp_path, "--lr", "1")
-    assert python(text, tmp_path, "--lr", "1", by=AS_TORCH) == plain
+    plain = python(text, tmp_path, "--lr", "1", is_started=True)
+    assert python(text, tmp_path, "--lr", "1", by=AS_TORCH, is_started=True) == plain
     name, _ = plain.split(maxsplit=1)
     assert name == "__main__"
 
 
 def test_a_module_is_started_as_python_starts_it(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text("import torch, sys; print(torch.ones(1), sys.argv[1:])")
-    done = subprocess.run(
-        [sys.executable, *AS_TORCH, "-m", "trains", "x"],
-        cwd=tmp_path, env=HERE, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    done = start([*AS_TORCH, "-m", "trains", "x"], tmp_path)
     assert done.stdout == "tensor([1.]) ['x']\n"
 
 
@@ -104,10 +121,7 @@ def test_a_failing_program_shows_its_own_frames_and_status(tmp_path: Path) -> No
     script = tmp_path / "fails.py"
     for text, status in (("import torch\ntorch.ones(2).view(3)", 1), ("raise SystemExit(7)", 7)):
         script.write_text(text)
-        done = subprocess.run(
-            [sys.executable, *AS_TORCH, str(script)],
-            env=HERE, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = start([*AS_TORCH, str(script)], tmp_path)
         assert done.returncode == status
         assert "as_torch.py" not in done.stderr and "cli.py" not in done.stderr
 
@@ -154,19 +168,23 @@ CHILDREN = """
 
 @pytest.mark.parametrize("by_code", [False, True])
 def test_processes_that_a_program_starts_find_it_too(tmp_path: Path, by_code: bool) -> None:
-    text = textwrap.dedent(CHILDREN)
     if by_code:
-        text = f"import fastdist; fastdist.install_as_torch()\n{text}"
-    out = python(text, tmp_path, by=() if by_code else AS_TORCH)
+        out = python_by_code(CHILDREN, tmp_path)
+    else:
+        out = python(CHILDREN, tmp_path, by=AS_TORCH, is_started=True)
     assert out.splitlines() == [
         "spawn ('torch', True)", "fork ('torch', True)", "[[0.0, 1.0], [4.0, 9.0]]", "True",
     ]  # fmt: skip
 
 
-def test_workers_of_a_job_find_it(tmp_path: Path) -> None:
-    text = "import os, torch, fastdist, torch.nn; print(torch.nn is fastdist.nn)"
-    out = python(text, tmp_path, by=("-m", "fastdist", "run", "--as-torch", "-n", "2"))
-    assert sorted(out.splitlines()) == ["[rank 0] True", "[rank 1] True"]
+def test_workers_of_a_job_find_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ROOT)
+    script = tmp_path / "script.py"
+    script.write_text("import os, torch, fastdist, torch.nn; print(torch.nn is fastdist.nn)")
+    assert cli.main(["run", "--as-torch", "-n", "2", str(script)]) == 0
+    assert sorted(capfd.readouterr().out.splitlines()) == ["[rank 0] True", "[rank 1] True"]
 
 
 def test_what_is_missing_is_an_import_error_that_names_what_is_near(tmp_path: Path) -> None:
@@ -181,7 +199,7 @@ def test_what_is_missing_is_an_import_error_that_names_what_is_near(tmp_path: Pa
                 print(type(error).__name__, error)
         print(torch.tensor([1]).tolist())
     """
-    told = python(text, tmp_path, by=AS_TORCH).splitlines()
+    told = python_by_code(text, tmp_path).splitlines()
     assert [line.split()[0] for line in told[:7]] == [
         "ModuleNotFoundError", "ImportError", "ImportError", *["ModuleNotFoundError"] * 4,
     ]  # fmt: skip
@@ -203,7 +221,7 @@ def test_packages_find_every_optimiser_in_the_module_itself(tmp_path: Path) -> N
             assert kind is not torch.optim.LBFGS or kind.__name__ == "LBFGS"
         print(sum(issubclass(kind, torch.optim.Optimizer) for kind in kinds))
     """
-    assert python(text, tmp_path, by=AS_TORCH).split() == ["16"]
+    assert python_by_code(text, tmp_path).split() == ["16"]
 
 
 def test_pickles_by_either_name_are_read(tmp_path: Path) -> None:
@@ -214,7 +232,7 @@ def test_pickles_by_either_name_are_read(tmp_path: Path) -> None:
         assert pickle.loads(b"ctorch\\nadd\\n.") is fastdist.add
         print(pickle.loads(pickle.dumps(torch.nn.Linear(2, 3))))
     """
-    assert "Linear(in_features=2" in python(text, tmp_path, by=AS_TORCH)
+    assert "Linear(in_features=2" in python_by_code(text, tmp_path)
 
 
 def test_classes_of_tensors_print_as_pytorch_s(tmp_path: Path) -> None:
@@ -226,7 +244,7 @@ def test_classes_of_tensors_print_as_pytorch_s(tmp_path: Path) -> None:
         assert "Own" in str(Own) and "torch" not in str(Own)
         assert b"fastdist" in pickle.dumps(torch.Tensor) and b"torch." not in pickle.dumps(Own(2))
     """
-    assert python(text, tmp_path, by=AS_TORCH) == (
+    assert python_by_code(text, tmp_path) == (
         "<class 'torch.Tensor'> <class 'torch.nn.parameter.Parameter'> "
         "<class 'torch.nn.parameter.Buffer'>\n"
     )
@@ -247,7 +265,7 @@ def test_the_tools_of_imports_see_a_package(tmp_path: Path) -> None:
         assert {"nn", "randn"} <= set(dir(torch)) and not {"core", "ops"} & set(dir(torch))
         exec("from torch import *"); print(torch.optim.SGD)
     """
-    assert "SGD" in python(text, tmp_path, by=AS_TORCH)
+    assert "SGD" in python_by_code(text, tmp_path)
 
 
 def test_where_torch_is_imported_already_it_refuses_and_says_why(tmp_path: Path) -> None:

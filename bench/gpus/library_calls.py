@@ -11,7 +11,6 @@ have a separate check there (other_process.py).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -175,23 +174,30 @@ def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:
     return None
 
 
-def _uses(kernel: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the functions and classes that a function names, of its file and of neighbouring
-    files.
-    """
-    file, name = kernel
-    tree = _trees()[file]
-    imported = {
+@cache
+def _imported(file: str) -> dict[str, tuple[str, str]]:
+    """Return what names mean that a file imports of its neighbours: a file and a name in it."""
+    return {
         one.asname or one.name: ((node.module or "").rpartition(".")[2], one.name)
-        for node in ast.walk(tree)
+        for node in ast.walk(_trees()[file])
         if isinstance(node, ast.ImportFrom) and node.level
         for one in node.names
     }
-    body = next(one for one in tree.body if getattr(one, "name", None) == name)
+
+
+@cache
+def _uses(kernel: tuple[str, str]) -> frozenset[tuple[str, str]]:
+    """Return the functions and classes that a function names, of its file and of neighbouring
+    files.
+    """
+    file, name = kernel
+    imported, used = _imported(file), set()
+    body = next(one for one in _trees()[file].body if getattr(one, "name", None) == name)
     for node in ast.walk(body):
         if isinstance(node, ast.Name):
-            yield imported.get(node.id, (file, node.id))
+            used.add(imported.get(node.id, (file, node.id)))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             _, attribute = imported.get(node.value.id, (None, ""))
             if attribute in _trees():  # from ..index import indexing: indexing.gather
-                yield attribute, node.attr
+                used.add((attribute, node.attr))
+    return frozenset(used)

@@ -82,13 +82,13 @@ def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
     return mapping
 
 
-# What is mapped; an entry is put in and taken out at once.
+# The open mappings; an entry is added and removed at once.
 _mapped: dict[int, tuple[str, weakref.ref[mmap.mmap]]] = {}
 _numbers = itertools.count()
 
 
 def mapped() -> list[str]:
-    """Return what each mapping is that has not been closed, oldest first; for tests of leaks."""
+    """Return the names of mappings that are not closed, oldest first; for tests of leaks."""
     known = [(what, find()) for what, find in list(_mapped.values())]
     return [what for what, mapping in known if mapping is not None and not mapping.closed]
 

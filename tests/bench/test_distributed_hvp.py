@@ -6,6 +6,8 @@ import pytest
 
 from bench.distributed import distributed_hvp
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 
 def test_a_group_tells_the_seconds_of_both_ways() -> None:
     found = distributed_hvp.run_group(2)

@@ -11,6 +11,9 @@ import pytest
 
 from bench.distributed.faults import KILLS_A_ROUND, TIMEOUTS_A_ROUND, percentile
 
+pytestmark = pytest.mark.usefixtures("forks")
+
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from bench import first_calls
+from tests.launch.forked_programs import ForkedPopen
 
 
 def test_each_call_stands_beside_its_aims(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(subprocess, "Popen", ForkedPopen)  # a fork is fresh: it has no Numba
     monkeypatch.setattr(first_calls, "CALLS", {"x + y": "x + y", "x > y": "x > y"})
     monkeypatch.setattr(first_calls, "_MOST_ROUNDS", 1)
     monkeypatch.setattr(first_calls, "WARM", (sys.executable, "-c", "pass"))

@@ -16,6 +16,9 @@ from bench.harness import Amount, compare, table
 from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim.installed import cuda_on_fibres
 
+pytestmark = pytest.mark.usefixtures("forks")
+
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from bench.distributed.jobs import CHECKED, JOBS, Crew, require_same
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 
 @pytest.fixture(scope="module")
 def crew() -> Iterator[Crew]:

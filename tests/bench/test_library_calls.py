@@ -23,17 +23,11 @@ def known() -> dict[str, Sample]:
 
 def kernels_of(one: Sample) -> set[tuple[str, str]]:
     """Return the functions in kernels/cpu that a sample calls, backward too."""
-    found = set()
+    called = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(CPU):
-            file = Path(frame.f_code.co_filename).stem
-            found.add((file, frame.f_code.co_name))
-            # A function that makes its result is made in another one, which is called as the kernel
-            # is.
-            maker = frame.f_code.co_qualname.partition(".")[0]
-            found.add((file, maker.removeprefix("_")))
-            found.update(made_for(file, maker))
+        if event == "call":
+            called.add(frame.f_code)
 
     call = values_on("cpu", one)
     before = sys.getprofile()
@@ -42,6 +36,15 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
         call()
     finally:
         sys.setprofile(before)
+    found = set()
+    for code in called:
+        if code.co_filename.startswith(CPU):
+            file = Path(code.co_filename).stem
+            found.add((file, code.co_name))
+            # What makes a result by itself is made in a function that is called as the kernel is.
+            maker = code.co_qualname.partition(".")[0]
+            found.add((file, maker.removeprefix("_")))
+            found.update(made_for(file, maker))
     return found
 
 

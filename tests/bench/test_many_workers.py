@@ -6,6 +6,8 @@ import pytest
 
 from bench.distributed import many_workers
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 
 def test_each_figure_is_told_of_each_worker() -> None:
     found = many_workers.run_group(3)

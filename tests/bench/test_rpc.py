@@ -9,6 +9,8 @@ import pytest
 from bench.distributed import distributed_backward, rpc
 from bench.distributed.rpc import Couple
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 
 @pytest.mark.parametrize("bench", [rpc, distributed_backward])
 def test_each_case_can_be_timed(bench: ModuleType) -> None:

@@ -2,8 +2,9 @@
 
 A worker takes half a second of a core to begin, nearly all of it imports, and a run of all tests
 begins some two thousand. A template has done that and waits; it has used nothing of what it
-imported. Each rank has one of its own, so that hashes and addresses differ between workers, as they
-do between processes that were started.
+imported. Each rank has a separate one, so that hashes and addresses differ between workers, as they
+do between processes that were started. A template of a file that tests devices is forked from that
+of its rank, and imports the little that it needs besides.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.suite import lock_order
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WORKERS = os.path.join(_HERE, "workers.py")
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
@@ -37,13 +40,21 @@ PRELOADED = (
     *("fastdist.distributed.distributed_c10d", "fastdist.distributed.process_group.init"),
     *("fastdist.distributed.process_group.rounds", "fastdist.distributed.links.hub"),
     *("fastdist.system.own_folder", "fastdist.distributed.explain", "encodings.ascii"),
+    # Half of the workers compute, and would need 25 ms each for these; none of them loads Numba.
+    *("concurrent.futures.thread", "fastdist.kernels.cpu.jit.background"),
+    *("fastdist.kernels.cpu.linalg.product", "fastdist.kernels.cpu.nn.batch_norm"),
+    *("fastdist.kernels.cpu.small.kernels", "fastdist.optim.sgd", "fastdist.distributed.optim"),
+    "fastdist.distributed.nn.api.remote_module",
 )
 # A file that tests devices imports this too, for which a worker would need 0.14 s.
 _OF_DEVICES = "tests.device_kinds"
-# More ranks than this share: a template has the memory of a worker.
-NUM_TEMPLATES = 4
-# What is read when it is needed, as all that is ours is; the core is chosen by the first import.
-# What else an environment has of its own may be meant for a process that is started.
+# The first argument of a process that is forked to be a template, with what it imports after it.
+_TEMPLATE = "--template"
+# More ranks than this share: a template has the memory of a worker. A run that looks for the order
+# of locks needs no hashes that differ.
+NUM_TEMPLATES = 1 if lock_order.FOLDER in os.environ else 4
+# Variables that are read when they are needed, as all of ours are; the first import chooses the
+# core. Other variables of an environment may be meant for a process that is started.
 _READ_LATE = (
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTEST_CURRENT_TEST"),
     *("OPENBLAS_CORETYPE", "XDG_RUNTIME_DIR"),
@@ -117,6 +128,7 @@ Process = ForkedWorker | subprocess.Popen[bytes]
 Words = tuple[list[str], dict[str, str], str]
 """Arguments, environment and folder of a process."""
 
+_start = subprocess.Popen  # also where a test has put forks in its place
 _unended: set[ForkedWorker] = set()
 _templates: dict[tuple[int, int | str], Template] = {}
 _templates_lock = threading.Lock()
@@ -143,9 +155,10 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
     words = ([file, str(rank), how_it_ends(rank, whole)], whole, os.getcwd())
     number = rank % NUM_TEMPLATES
     if tests_devices(file):
-        key = f"{number} of devices"
-        return fork(key, _WORKERS, words, connection, (0, 1, 2), _OF_DEVICES)
-    return fork(number, _WORKERS, words, connection, (0, 1, 2))
+        template = _template(f"{number} of devices", _WORKERS, number, _OF_DEVICES)
+    else:
+        template = _template(number, _WORKERS)
+    return template.fork(words, connection, (0, 1, 2))
 
 
 def how_it_ends(rank: int, environment: Mapping[str, str]) -> str:
@@ -169,16 +182,26 @@ def fork(
     words: Words,
     connection: int,
     streams: Sequence[int],
-    *preloaded: str,
 ) -> ForkedWorker:
-    """Fork a process from the template of a key. The template runs `script`, is started if need be,
-    and then imports the modules `preloaded` in addition.
+    """Fork a process from the template of a key, which runs `script` and is started if need be."""
+    return _template(key, script).fork(words, connection, streams)
+
+
+def _template(
+    key: int | str, script: str, base: int | str | None = None, *preloaded: str
+) -> Template:
+    """Return the template of a key. If there is none yet, it is started, or forked from that of the
+    key `base` and imports the modules `preloaded` besides.
     """
     with _templates_lock:
         whose = (os.getpid(), key)
+        if whose in _templates:
+            return _templates[whose]
+    found = None if base is None else _template(base, script)
+    with _templates_lock:
         if whose not in _templates:
-            _templates[whose] = Template(script, *preloaded)
-        return _templates[whose].fork(words, connection, streams)
+            _templates[whose] = Template(script, found, *preloaded)
+        return _templates[whose]
 
 
 def is_usual(environment: Mapping[str, str], *read_late: str) -> bool:
@@ -202,7 +225,8 @@ _USUAL = {**os.environ, "PYTHONPATH": _ROOT}
 
 @atexit.register
 def _end_templates() -> None:
-    for (process, _), template in _templates.items():
+    # The processes that a template has forked end before it.
+    for (process, _), template in reversed(_templates.items()):
         if process == os.getpid():
             template.end()
 
@@ -210,16 +234,29 @@ def _end_templates() -> None:
 class Template:
     """A template, as who asks it for workers sees it."""
 
-    def __init__(self, script: str, *preloaded: str) -> None:
+    def __init__(self, script: str, base: Template | None = None, *preloaded: str) -> None:
         self._ask, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        environment = _early(_USUAL, ())
+        self.process: Process
         with there:
-            self.process = subprocess.Popen(
-                [sys.executable, script, str(there.fileno()), *preloaded],
-                pass_fds=[there.fileno()],
-                env=_early(_USUAL, ()),
-            )
+            if base is None:
+                self.process = _start(
+                    [sys.executable, script, str(there.fileno())],
+                    pass_fds=[there.fileno()],
+                    env=environment,
+                )
+                return
+            words = ([_TEMPLATE, *preloaded], environment, os.getcwd())
+            self.process = base.fork(words, there.fileno(), (0, 1, 2))
+            _unended.discard(self.process)  # it lives as long as this process
 
     def fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
+        """Fork a process with this connection and these streams."""
+        with self._lock:
+            return self._fork(words, connection, streams)
+
+    def _fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
         status, there = os.pipe()
         try:
             # Tests catch what is written: the streams are those of this moment.
@@ -249,11 +286,13 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
     ask = socket.socket(fileno=descriptor)
     for name in preloaded:
         importlib.import_module(name)
+    socket.getaddrinfo("127.0.0.1", None)  # the first call of a process reads files for 5 ms
     gc.collect()
     gc.freeze()  # or the first collection of each worker would copy all that it looks at
     # The threads are OpenBLAS's, which ends them before a fork and starts others when needed.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    forked: dict[int, tuple[int, int]] = {}  # by a descriptor of each: itself, and who hears of it
+    # by a descriptor of each: itself, and the process to notify
+    forked: dict[int, tuple[int, int]] = {}
     poll = select.poll()
     poll.register(ask, select.POLLIN)
     while True:
@@ -277,7 +316,9 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
                 for each in (status, *others):
                     os.close(each)
                 ask.close()
-                _begin(pickle.loads(words), streams)
+                arguments = _begin(pickle.loads(words), streams)
+                if arguments[:1] == [_TEMPLATE]:
+                    return serve(connection, arguments[1:], leads)
                 return connection
             if leads:
                 os.setpgid(process, 0)
@@ -288,7 +329,7 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
             socket.send_fds(ask, [_STATUS.pack(process)], [watch])
 
 
-def _begin(words: Words, streams: Sequence[int]) -> None:
+def _begin(words: Words, streams: Sequence[int]) -> list[str]:
     arguments, environment, folder = words
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -297,3 +338,4 @@ def _begin(words: Words, streams: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = arguments
+    return arguments

@@ -71,7 +71,7 @@ def soak_with(seed: int, seconds: float, *, kill: bool) -> None:
 
 
 def test_workers_that_freeze_and_die_among_calls_of_all_kinds_leave_nothing_behind() -> None:
-    soak_with(1, 2.0, kill=True)
+    soak_with(1, 1.0, kill=True)
 
 
 @pytest.mark.slow

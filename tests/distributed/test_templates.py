@@ -24,6 +24,10 @@ def environment_and_parent() -> tuple[dict[str, str], int, str]:
     return dict(os.environ), os.getppid(), os.getcwd()
 
 
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def hash_of_a_word() -> int:
     return hash("a word")
 
@@ -97,6 +101,18 @@ def test_workers_of_a_file_that_tests_devices_have_another_template() -> None:
         parents.add(worker.run(os.getppid))
         assert worker.end() == 0
     assert len(parents) == 2 and parents <= set(templates.templates())
+
+
+def test_a_template_for_devices_is_forked_from_that_of_its_rank() -> None:
+    devices, plain = (
+        templates._template(*one)
+        for one in (
+            ("3 of devices", templates._WORKERS, 3, templates._OF_DEVICES),
+            (3, templates._WORKERS),
+        )
+    )
+    assert parent_of(devices.process.pid) == plain.process.pid
+    assert devices.process.pid not in set(templates.unended())
 
 
 def test_hashes_differ_between_ranks() -> None:

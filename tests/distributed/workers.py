@@ -252,8 +252,7 @@ if __name__ == "__main__":
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     lock_order.install()
     if len(sys.argv) < 4:
-        names = (*templates.PRELOADED, *sys.argv[2:])
-        its_connection = templates.serve(int(sys.argv[1]), names)
+        its_connection = templates.serve(int(sys.argv[1]))
     else:
         its_connection = int(sys.argv[2])
     _live(sys.argv[1], Connection(its_connection))

@@ -8,7 +8,6 @@ import io
 import os
 import re
 import runpy
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,32 +27,21 @@ from tests.launch import forked_programs
 _ROOT = str(Path(fastdist.__file__).parents[1])
 
 # name: steps that a test has time for, the bound that the result then keeps, and whether the loss
-# falls, or something else rises.
+# falls, or something else rises. With --slow they are SLOW times as many.
 SHORT: dict[str, tuple[int, str, float, bool]] = {
-    "parameter-server": (40, "at most", 1e-9, True),
-    "batch-parameter-server": (40, "at most", 1e-9, True),
-    "rnn": (30, "at most", 1e-8, True),
-    "pipeline": (12, "at most", 1e-9, True),
+    "parameter-server": (12, "at most", 1e-9, True),
+    "batch-parameter-server": (12, "at most", 1e-9, True),
+    "rnn": (10, "at most", 1e-8, True),
+    "pipeline": (6, "at most", 1e-9, True),
     "rl": (12, "at least", 40.0, False),
     "batch-rl": (12, "at least", 40.0, False),
-    "data-parallel-ddp": (20, "at most", 1e-12, True),
-    "data-parallel-maml": (30, "at most", 1e-12, True),
-    "data-parallel-penalty": (20, "at most", 1e-12, True),
-    "data-parallel-hessian": (10, "at most", 1e-12, False),
-    "data-parallel-pinn": (30, "at most", 1e-12, True),
+    "data-parallel-ddp": (10, "at most", 1e-12, True),
+    "data-parallel-maml": (10, "at most", 1e-12, True),
+    "data-parallel-penalty": (8, "at most", 1e-12, True),
+    "data-parallel-hessian": (6, "at most", 1e-12, False),
+    "data-parallel-pinn": (10, "at most", 1e-12, True),
 }
-
-
-def start(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": _ROOT},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+SLOW = 3
 
 
 def test_every_job_is_tested() -> None:
@@ -61,24 +49,23 @@ def test_every_job_is_tested() -> None:
 
 
 class Done(NamedTuple):
-    """A job that has ended well: what it printed, and where it ran."""
+    """A job that has ended well: what it printed, where it ran, and for how many steps."""
 
     output: str
     folder: Path
+    steps: int
 
 
-# This is started as users start it. The others differ in what their workers run, which takes a
-# third of the time in workers that are forked.
-STARTED = ("pipeline",)
+# This is started by its command, as test_digits.py starts one in interpreters. The others differ in
+# what their workers run.
+BY_COMMAND = "pipeline"
 
 
-def words_of(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the arguments that `fastdist demo NAME`, with the steps of the test, passes to the
-    launcher.
-    """
+def words_of(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the arguments that `fastdist demo NAME`, with so many steps, gives to the launcher."""
     given: list[list[str]] = []
     monkeypatch.setattr(catalogue, "run", lambda words, prog: given.append(words) or 0)
-    assert catalogue.run_by_name([name, "--steps", str(SHORT[name][0])]) == 0
+    assert catalogue.run_by_name([name, "--steps", str(steps)]) == 0
     return given[0]
 
 
@@ -93,22 +80,24 @@ def run_module(name: str, arguments: list[str], folder: str) -> tuple[object, st
 
 
 @pytest.fixture(scope="module")
-def run_job(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Done]:
+def run_job(tmp_path_factory: pytest.TempPathFactory, samples_alone: bool) -> Callable[[str], Done]:
     """Run a demo by name, once for all tests that ask for it."""
 
     @functools.cache
     def run(name: str) -> Done:
         folder = tmp_path_factory.mktemp(name)
-        if name in STARTED:
-            done = start(folder, "fastdist.cli", "demo", name, "--steps", str(SHORT[name][0]))
+        steps = SHORT[name][0] * (1 if samples_alone else SLOW)
+        if name == BY_COMMAND:
+            words = ["-m", "fastdist.cli", "demo", name, "--steps", str(steps)]
+            done = forked_programs.run(words, folder, timeout_s=100)
             assert done.returncode == 0, done.stdout + done.stderr
-            return Done(done.stdout, folder)
+            return Done(done.stdout, folder, steps)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
-            _, count, _, module, *arguments = words_of(name, patch)
+            _, count, _, module, *arguments = words_of(name, steps, patch)
         ends = run_group(run_module, int(count), module, arguments, str(folder))
         assert [status for status, _ in ends] == [0] * int(count), ends
-        return Done(ends[0][1], folder)
+        return Done(ends[0][1], folder, steps)
 
     return run
 
@@ -121,13 +110,13 @@ def test_a_job_is_started_as_its_workers(
     job = catalogue.program(name)
     steps = ["--steps", str(SHORT[name][0])]
     expected = ["-n", str(len(job.WORKERS)), "-m", job.__name__, *steps]
-    assert words_of(name, monkeypatch) == expected
+    assert words_of(name, SHORT[name][0], monkeypatch) == expected
 
 
 @pytest.mark.parametrize("name", SHORT)
 def test_a_job_learns_and_keeps_its_promise(name: str, run_job: Callable[[str], Done]) -> None:
-    steps, word, bound, falls = SHORT[name]
-    output, folder = run_job(name)
+    _, word, bound, falls = SHORT[name]
+    output, folder, steps = run_job(name)
     watched = re.search(r" from (\S+) to (\S+) in (\d+) steps, ", output)
     result = re.search(r"result: .* (\S+)\n", output)
     assert watched and result and int(watched[3]) == steps, output

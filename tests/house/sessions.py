@@ -9,6 +9,7 @@ from __future__ import annotations
 import doctest
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -55,4 +56,5 @@ def differences(page: Path) -> str:
 
 if __name__ == "__main__":
     sys.modules["cupy"] = None  # type: ignore[assignment]
+    tempfile.tempdir = str(Path.cwd())  # where the caller removes what sessions leave
     sys.stdout.write("".join(differences(Path(argument)) for argument in sys.argv[1:]))

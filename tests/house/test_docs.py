@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import importlib.util
 import json
@@ -22,7 +21,7 @@ from tests.launch import forked_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-GUIDES = DOCS / "guides"  # tests/house/test_guides.py runs their programs
+GUIDES = DOCS / "guides"  # tests/house/test_guides.py runs their programs, and all sessions
 PAGES = [
     *(ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(GUIDES.glob("*.md"))),
     *sorted(ROOT.glob("[CS]*.md")),
@@ -55,17 +54,6 @@ def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 # ---- blocks that are run ------------------------------------------------------------------------
-
-
-def test_sessions_at_the_prompt_answer_as_shown() -> None:
-    pages = [page for page in PAGES if blocks(page, "pycon") and page.parent != GUIDES]
-    assert pages == [DOCS / "pytorch.md"]
-    for page in pages:
-        text = "\n".join(blocks(page, "pycon"))
-        test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
-        printed: list[str] = []
-        doctest.DocTestRunner(verbose=False).run(test, out=printed.append)
-        assert "".join(printed) == ""
 
 
 def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:

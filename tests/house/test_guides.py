@@ -1,4 +1,4 @@
-"""The guides in docs/guides: their sessions and programs print what they show."""
+"""Sessions of all pages, and programs of the guides in docs/guides, print what they show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def name_of(program: str) -> str:
 
 def test_sessions_print_what_is_shown(tmp_path: Path) -> None:
     """One process runs those of all pages: they import fastdist once."""
-    pages = [str(page) for page in sorted(GUIDES.glob("*.md")) if blocks(page, "pycon")]
+    pages = [str(page) for page in sorted(GUIDES.parent.rglob("*.md")) if blocks(page, "pycon")]
     done = forked_programs.run(["-m", "tests.house.sessions", *pages], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -21,6 +21,8 @@ from tests.integrations.slurm import Slurm
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 PARAMETER_SERVER = ("fastdist.examples.parameter_server", 3, 1e-9)
 DATA_PARALLEL = ("fastdist.examples.data_parallel.ddp", 2, 1e-12)
 LASTING = "tests.integrations.lasting"

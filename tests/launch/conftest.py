@@ -24,8 +24,6 @@ from tests.standstill import Standstill
 
 # Ends a hang, and no more: a promise has a bound of its own.
 BOUND_S = 60.0
-# Files whose launchers fork their workers, each of which would import for 0.4 s of a core.
-FORK_WORKERS = ("test_worker_restarts",)
 # A script finds fastdist even where it is not installed.
 _ROOT = str(Path(fastdist.__file__).parents[1])
 
@@ -132,12 +130,11 @@ def _terminal(columns: int) -> tuple[int, int]:
 
 
 @pytest.fixture
-def run_command(request: pytest.FixtureRequest) -> Iterator[Callable[..., Run]]:
+def run_command() -> Iterator[Callable[..., Run]]:
     """Start `python -m fastdist.run ARGUMENTS`; on a terminal where columns are given. It is forked
     from a process that has imported what it needs, unless `is_child` asks for a child of this one.
-    Its workers are started unless `starts_workers` is false, as it is in the files FORK_WORKERS.
+    So are its workers, each of which would import for 0.4 s of a core, unless `starts_workers`.
     """
-    starts_by_default = request.module.__name__.rpartition(".")[2] not in FORK_WORKERS
     runs: list[Run] = []
 
     def start(
@@ -145,10 +142,8 @@ def run_command(request: pytest.FixtureRequest) -> Iterator[Callable[..., Run]]:
         environment: Mapping[str, str] | None = None,
         columns: int | None = None,
         is_child: bool = False,
-        starts_workers: bool | None = None,
+        starts_workers: bool = False,
     ) -> Run:
-        if starts_workers is None:
-            starts_workers = starts_by_default
         runs.append(_start(arguments, environment, columns, is_child, starts_workers))
         return runs[-1]
 
@@ -167,7 +162,7 @@ def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., 
         environment: Mapping[str, str] | None = None,
         columns: int | None = None,
         is_child: bool = False,
-        starts_workers: bool | None = None,
+        starts_workers: bool = False,
     ) -> Run:
         # Two nodes of one test run different scripts.
         script = tmp_path / f"worker{len(list(tmp_path.glob('*.py')))}.py"

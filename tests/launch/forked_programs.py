@@ -48,8 +48,20 @@ _PRELOADED = (
 _PID = struct.Struct("i")
 _MOST_BYTES = 1 << 20  # of arguments and an environment
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
+_EXECUTE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
 _WORKER = "rank "  # the name of a forked worker, before its rank
-_READ_LATE = ("COLUMNS", "LINES", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "TERM")
+# How a fork knows what `subprocess` was asked for: that its programs are forks as well, the number
+# of a descriptor, and a folder.
+_FORKS_ALL, _PASSED = "FASTDIST_TEST_FORKS_ALL", "FASTDIST_TEST_PASSED"
+_FOLDER = "FASTDIST_TEST_FOLDER"
+_READ_LATE = (
+    "COLUMNS",
+    "JOB_COMPLETION_INDEX",
+    "LINES",
+    "OMP_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "TERM",
+)
 
 
 def run(
@@ -146,6 +158,78 @@ class Piped:
         self._errors.close()
 
 
+class ForkedPopen(subprocess.Popen[Any]):
+    """`subprocess.Popen` in tests (fixture `forks`): Python programs are forks of the template, but
+    for those whose environment or options may be meant for an interpreter that is started. Python
+    programs that they start are forks as well. Other programs are started.
+    """
+
+    _forked: templates.Process | None = None
+
+    def _execute_child(self, *given: Any) -> None:
+        words = _words_of(self, given)
+        environment = {**(words.env or os.environ)}
+        if environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
+            environment["PYTHONPATH"] = str(ROOT)  # the run's own says nothing to the program
+        passed = [*words.pass_fds]
+        is_usual = templates.is_usual(environment, *_READ_LATE)
+        if not (_is_program(words.args) and is_usual and len(passed) <= 1):
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        environment[_FORKS_ALL] = "1"
+        if passed:
+            environment[_PASSED] = str(passed[0])
+        ends = (words.p2cread, words.c2pwrite, words.errwrite)
+        streams = [place if end == -1 else end for place, end in enumerate(ends)]
+        told = ([*map(str, words.args[1:])], environment, str(words.cwd or os.getcwd()))
+        connection = passed[0] if passed else streams[0]
+        self._forked = templates.fork("programs", __file__, told, connection, streams)
+        self.pid = self._forked.pid
+        _end_of_start(self, words)
+
+    def _internal_poll(self, *given: Any, **named: Any) -> int | None:
+        if self._forked is None:
+            return super()._internal_poll(*given, **named)  # type: ignore[misc, no-any-return]
+        if self.returncode is None:
+            self.returncode = self._forked.poll()
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        if self._forked is None:
+            return super()._wait(timeout)  # type: ignore[misc, no-any-return]
+        self.returncode = self._forked.wait(timeout)
+        return self.returncode
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, if the process has not ended."""
+        if self._forked is None:
+            super().send_signal(sig)
+        else:
+            self._forked.send_signal(sig)
+
+
+def _words_of(popen: subprocess.Popen[Any], given: tuple[Any, ...]) -> types.SimpleNamespace:
+    bound = _EXECUTE.bind(popen, *given)
+    return types.SimpleNamespace(**bound.arguments)
+
+
+def _is_program(args: Sequence[str]) -> bool:
+    """Return whether a command runs Python without options of the interpreter."""
+    if isinstance(args, str) or len(args) < 2 or args[0] != sys.executable:
+        return False
+    first = str(args[1])
+    return first in ("-m", "-c") or not first.startswith("-")
+
+
+def _end_of_start(popen: Any, words: types.SimpleNamespace) -> None:
+    """Do what `subprocess` does once a child runs: close the child's ends of pipes."""
+    popen._child_created = True
+    popen._close_pipe_fds(
+        *(words.p2cread, words.p2cwrite, words.c2pread, words.c2pwrite),
+        *(words.errread, words.errwrite),
+    )
+
+
 def _name_of(process: int) -> str:
     try:
         return Path(f"/proc/{process}/comm").read_text().strip()
@@ -157,19 +241,17 @@ class ForkedChild(subprocess.Popen[bytes]):
     """A child that runs Python: a fork of `Spare`, in which the program begins."""
 
     def _execute_child(self, *given: Any) -> None:
-        bound = inspect.signature(subprocess.Popen._execute_child).bind(self, *given)  # type: ignore[attr-defined]
-        words = types.SimpleNamespace(**bound.arguments)
-        if words.args[0] != sys.executable:
+        words = _words_of(self, given)
+        if spare is None or words.pass_fds or not _is_program(words.args):
             super()._execute_child(*given)  # type: ignore[misc]
             return
-        assert spare is not None
-        streams = (words.p2cread, words.c2pwrite, words.errwrite)
-        self.pid = spare.fork((words.args[1:], words.env), streams)
-        self._child_created = True
-        self._close_pipe_fds(  # type: ignore[attr-defined]
-            *(words.p2cread, words.p2cwrite, words.c2pread, words.c2pwrite),
-            *(words.errread, words.errwrite),
-        )
+        ends = (words.p2cread, words.c2pwrite, words.errwrite)
+        streams = tuple(place if end == -1 else end for place, end in enumerate(ends))
+        environment = {**(words.env or os.environ)}
+        if words.cwd is not None:
+            environment[_FOLDER] = str(words.cwd)
+        self.pid = spare.fork(([*map(str, words.args[1:])], environment), streams)
+        _end_of_start(self, words)
 
 
 class Spare:
@@ -233,15 +315,17 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
         os.close(stream)
     os.environ.clear()
     os.environ.update(environment)
-    if environment.get("OMP_NUM_THREADS") == "1":  # a started interpreter reads it at its imports
-        importlib.import_module("fastdist.namespace.threads").use_one_thread()
+    os.chdir(os.environ.pop(_FOLDER, os.curdir))
     # Its environment in /proc is that of the template.
-    ctypes.CDLL(None).prctl(_PR_SET_NAME, f"{_WORKER}{environment['RANK']}".encode(), 0, 0, 0)
+    name = f"{_WORKER}{environment.get('RANK', '')}"
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
     _be(arguments)
 
 
 def _be(arguments: Sequence[str]) -> NoReturn:
     """Be `python ARGUMENTS`, and end this process."""
+    if os.environ.get("OMP_NUM_THREADS") == "1":  # a started interpreter reads it at its imports
+        importlib.import_module("fastdist.namespace.threads").use_one_thread()
     _open_streams()
     first, *rest = arguments
     try:
@@ -267,8 +351,9 @@ def _be(arguments: Sequence[str]) -> NoReturn:
         status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed by the program
+            stream.flush()
     if status < 0:
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
@@ -298,10 +383,17 @@ def _fork_workers() -> None:
     import fastdist.launch.worker_process as started
 
     spare = Spare()
+    if os.environ.pop(_FORKS_ALL, None):
+        subprocess.Popen = ForkedChild  # type: ignore[misc]
     started.subprocess = types.SimpleNamespace(**{**vars(subprocess), "Popen": ForkedChild})  # type: ignore[assignment]
 
 
 if __name__ == "__main__":
-    os.close(templates.serve(int(sys.argv[1]), _PRELOADED, leads=True))
+    passed = templates.serve(int(sys.argv[1]), _PRELOADED, leads=True)
+    number = int(os.environ.pop(_PASSED, -1))
+    if number not in (-1, passed):
+        os.dup2(passed, number)
+    if number != passed:
+        os.close(passed)
     _fork_workers()
     _be(sys.argv[1:])

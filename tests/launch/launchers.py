@@ -1,6 +1,6 @@
 """Launchers that a template forks: `python -m fastdist.run` is imported once for a run of tests.
 
-Some fork their workers as well, which would need 0.4 s of a core each for their imports.
+Most fork their workers as well, which would need 0.4 s of a core each for their imports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from tests.distributed import templates
 from tests.launch import forked_programs
 
 # Variables that the launcher reads when it is called, in addition to those of fastdist.
-_READ_LATE = ("COLUMNS", "CUDA_VISIBLE_DEVICES", "LINES", "OMP_NUM_THREADS", "TERM")
+_READ_LATE = (
+    *("COLUMNS", "CUDA_VISIBLE_DEVICES", "LINES", "OMP_NUM_THREADS", "TERM"),
+    *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"),
+)
 
 
 def begin(
@@ -38,8 +41,8 @@ def begin(
 
     A process is started, and not forked, for an environment that might be meant for one, and for
     `is_child`: it is then a child of this process, and has its limits. It starts its workers, as
-    it does for users, for `starts_workers` and in one of ten tests, chosen by name; with --slow
-    in all.
+    it does for users, for `starts_workers` and in one of forty tests, chosen by name; with
+    --slow in all.
     """
     # A signal from the terminal stops no group without a parent outside of it.
     if is_child or not templates.is_usual(environment, *_READ_LATE):
@@ -59,7 +62,7 @@ def begin(
         return templates.fork("launcher", __file__, words, nothing.fileno(), streams)
 
 
-_STARTS_WORKERS_ONE_IN = 10
+_STARTS_WORKERS_ONE_IN = 40
 _STARTED, _FORKED = "workers are started", "workers are forked"
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import fastdist
-from fastdist.launch import job, output
 from fastdist.launch import main as launch_main
+from fastdist.launch import output
 from fastdist.launch.failure_text import FailureText
+from tests.launch import forked_programs
 
 # Two workers that keep an order: they meet at a named pipe, and wait for each other's end.
 _TOOLS = """
@@ -21,10 +21,11 @@ import array, atexit, fcntl, os, sys, termios, threading
 from fastdist.core.errors import WorkerLostError
 
 rank = int(os.environ["RANK"])
-lock = open(os.environ["FOLDER"] + "/lock", "w")
+folder = os.path.dirname(os.path.abspath(__file__))
+lock = open(folder + "/lock", "w")
 
 def meet(name):
-    open(os.environ["FOLDER"] + "/" + name, "w" if rank else "r").close()
+    open(folder + "/" + name, "w" if rank else "r").close()
 
 def hold_lock_to_my_end():
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -43,27 +44,31 @@ def wait_until_that_is_read():
 """
 
 
+# A launcher that leaves a worker so many seconds to end, and as many to its text.
+_LAUNCH = """
+import sys
+from fastdist.launch import job, main, output
+job.SPARED_S, output.HELD_TEXT_S = {}, 20.0
+sys.exit(main.main())
+"""
+
+
 @pytest.fixture
-def run_two(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[str]]:
-    """Run a job of two workers, rank 0 with the first text and rank 1 with the second.
-
-    Its launcher, which is this process, leaves a worker all the time that it needs to end.
+def run_two(tmp_path: Path) -> Callable[..., list[str]]:
+    """Run a job of two workers, rank 0 with the first text and rank 1 with the second; return the
+    lines of its stderr. Its launcher leaves a worker all the time that it needs to end.
     """
-    monkeypatch.setattr(job, "SPARED_S", 20.0)
-    monkeypatch.setattr(output, "HELD_TEXT_S", 20.0)
-    monkeypatch.setenv("FOLDER", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(Path(fastdist.__file__).parents[1]))
 
-    def run(zero: str, one: str) -> list[str]:
+    def run(zero: str, one: str, spared_s: float = 20.0) -> list[str]:
         for name in ("go", "back"):
             os.mkfifo(tmp_path / name)
         texts = [textwrap.indent(textwrap.dedent(text), "    ") for text in (zero, one)]
         script = tmp_path / "two.py"
         script.write_text(f"{_TOOLS}\nif rank == 0:\n{texts[0]}\nelse:\n{texts[1]}")
-        assert launch_main.main(["-n", "2", str(script)]) == 1
-        return capfd.readouterr().err.splitlines()
+        words = ["-c", _LAUNCH.format(spared_s), "-n", "2", str(script)]
+        done = forked_programs.run(words, tmp_path)
+        assert done.returncode == 1, done.stderr
+        return done.stderr.splitlines()
 
     return run
 
@@ -161,16 +166,15 @@ def test_a_traceback_is_not_cut_because_another_worker_ends(
 
 
 def test_a_worker_that_had_caught_its_error_is_not_said_to_have_failed(
-    run_two: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+    run_two: Callable[..., list[str]],
 ) -> None:
-    monkeypatch.setattr(job, "SPARED_S", 0.1)
     lives_on = """
     write("Traceback (most recent call last):")
     write("ValueError: caught")
     meet("go")
     threading.Event().wait()
     """
-    lines = run_two(_LATE, lives_on)
+    lines = run_two(_LATE, lives_on, spared_s=0.1)
     assert lines[:2] == [
         "[rank 1] Traceback (most recent call last):",
         "[rank 1] ValueError: caught",

@@ -25,7 +25,7 @@ ENDLESS = _JOB.replace("CALLS", "-1")
 
 
 def test_three_workers_meet_and_call(start_run: Any) -> None:
-    run = start_run(_SHORT, "-n", "3")
+    run = start_run(_SHORT, "-n", "3", starts_workers=True)
     assert run.end() == 0, run.err
     assert run.out.count(b"done") == 3
 

@@ -134,7 +134,8 @@ def test_a_worker_may_close_its_stdout(start_run: Any) -> None:
         os.close(1)
         print("still here", file=sys.stderr)
         sys.stdout = None
-        """
+        """,
+        starts_workers=True,
     )
     assert run.end() == 0
     assert run.out == b"[rank 0] before\n"
@@ -359,7 +360,8 @@ def test_a_frozen_worker_does_not_hold_up_a_ctrl_c(
 def test_workers_die_with_their_launcher(
     start_run: Any, watch: Callable[[int], Any], private: Path
 ) -> None:
-    run = start_run(_PIDS, "-n", "2", environment={"XDG_RUNTIME_DIR": str(private)})
+    environment = {"XDG_RUNTIME_DIR": str(private)}
+    run = start_run(_PIDS, "-n", "2", environment=environment, starts_workers=True)
     workers = [watch(run.number_after(f"pid of {rank} is")) for rank in range(2)]
     pid = run.process.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -85,7 +85,7 @@ _TELLS_ALL = """
 def test_a_secret_is_shown_in_no_command_line_log_repr_or_traceback(start_run: Any) -> None:
     secret = secrets.token_hex(32)
     environment = {"FASTDIST_JOB_SECRET": secret, "FASTDIST_TRANSPORTS": "uv"}
-    run = start_run(_TELLS_ALL, "-n", "2", environment=environment)
+    run = start_run(_TELLS_ALL, "-n", "2", environment=environment, starts_workers=True)
     assert run.end() == 1
     # Whole: a worker that fails while it reads the command lines says why in many lines.
     told = run.err.decode(errors="replace").replace(secret, "THE SECRET")

@@ -16,6 +16,7 @@ import pytest
 
 import fastdist
 from fastdist.launch import main as launch_main
+from tests.launch import forked_programs
 
 
 def _run_in_shell(redirection: str, script: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -48,13 +49,34 @@ def test_a_full_disk_behind_stdout_ends_the_job_and_is_told(tmp_path: Path) -> N
     assert done.stderr == told
 
 
-@pytest.mark.parametrize("closed", [">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"])
-def test_nothing_takes_the_place_of_a_closed_stdout(tmp_path: Path, closed: str) -> None:
-    text = 'import sys; print("out"); print("err", file=sys.stderr)'
-    done = _run_in_shell(closed, tmp_path / "prints.py", text)
+_PRINTS = 'import sys; print("out"); print("err", file=sys.stderr)'
+
+
+def test_nothing_takes_the_place_of_a_stdout_that_a_shell_has_closed(tmp_path: Path) -> None:
+    done = _run_in_shell("<&- >&-", tmp_path / "prints.py", _PRINTS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "[rank 0] err\n")
+
+
+# What a shell's >&- does to a program, done by the program before it begins.
+_CLOSED = """
+import os, runpy, sys
+names = ("stdin", "stdout", "stderr")
+for number in {}:
+    os.close(number)
+    setattr(sys, names[number], None)
+runpy.run_module("fastdist.run", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("closed", [(1,), (0, 1), (2,), (0, 1, 2)])
+def test_nothing_takes_the_place_of_a_closed_stdout(
+    tmp_path: Path, closed: tuple[int, ...]
+) -> None:
+    (tmp_path / "prints.py").write_text(_PRINTS)
+    done = forked_programs.run(["-c", _CLOSED.format(closed), "prints.py"], tmp_path)
     assert done.returncode == 0
-    assert done.stdout == ("" if " >&-" in f" {closed}" else "[rank 0] out\n")
-    assert done.stderr == ("" if "2>&-" in closed else "[rank 0] err\n")
+    assert done.stdout == ("" if 1 in closed else "[rank 0] out\n")
+    assert done.stderr == ("" if 2 in closed else "[rank 0] err\n")
 
 
 def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(

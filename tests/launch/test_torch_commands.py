@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import fastdist
+from fastdist import as_torch
 from fastdist.distributed import launch, run
+
+ROOT = str(Path(fastdist.__file__).parents[1])
 
 _SHOWS = """
 import os, sys, torch
@@ -18,38 +21,41 @@ print(os.environ["LOCAL_RANK"], sys.argv[1:], torch.nn.__name__)
 """
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        # As programs for torchrun are started.
-        (
-            [
-                *("run", "--rdzv_backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--rdzv-id=7"),
-                *("--rdzv-conf=timeout=30", "--role=trainer", "--monitor-interval=0.1"),
-            ],
-            ["--lr", "1"],
-        ),
-        (["launch"], ["--local-rank=0", "--lr", "1"]),
-        (["launch", "--use_env"], ["--lr", "1"]),
-    ],
-)
-def test_it_starts_workers_in_which_torch_is_fastdist(
-    command: list[str], arguments: list[str], tmp_path: Path
-) -> None:
+def test_it_starts_workers_in_which_torch_is_fastdist(tmp_path: Path) -> None:
+    """As programs for torchrun are started."""
     script = tmp_path / "worker.py"
     script.write_text(_SHOWS)
-    module, *flags = command
-    line = ["as-torch", "-m", f"torch.distributed.{module}", *flags, "--master_port=0"]
+    line = ["as-torch", "-m", "torch.distributed.run", "--master_port=0"]
+    line += ["--rdzv_backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--rdzv-id=7"]
+    line += ["--rdzv-conf=timeout=30", "--role=trainer", "--monitor-interval=0.1"]
     done = subprocess.run(
         [sys.executable, "-m", "fastdist", *line, str(script), "--lr", "1"],
-        env={**os.environ, "PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": ROOT},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.stdout == f"[rank 0] 0 {arguments} fastdist.nn\n", done.stderr
+    assert done.stdout == "[rank 0] 0 ['--lr', '1'] fastdist.nn\n", done.stderr
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "arguments"),
+    [([], ["--local-rank=0", "--lr", "1"]), (["--use_env"], ["--lr", "1"])],
+)
+def test_the_older_command_tells_workers_their_rank_unless_they_read_it(
+    flags: list[str],
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([as_torch.FOLDER, ROOT]))
+    script = tmp_path / "worker.py"
+    script.write_text(_SHOWS)
+    launch.main([*flags, "--master_port=0", str(script), "--lr", "1"])
+    assert capfd.readouterr().out == f"[rank 0] 0 {arguments} fastdist.nn\n"
 
 
 @pytest.mark.parametrize("main", [run.main, launch.main])

@@ -79,6 +79,21 @@ def test_reports_are_sent_of_calls_of_failures_and_of_what_took_long(
         told.assert_called_once_with(nodeid=item.nodeid, location=item.location)
 
 
+def test_a_test_whose_time_is_over_while_its_failure_is_described_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(item: Any, log: bool, nextitem: Any) -> list[Any]:
+        pytest.fail("Timeout (>120.0s) from pytest-timeout.")
+
+    teardown: Any = SimpleNamespace(when="teardown", passed=True, duration=0.0)
+    monkeypatch.setattr(lanes, "runtestprotocol", run)
+    monkeypatch.setattr(lanes, "call_and_report", lambda *_, **__: teardown)
+    item = Mock(nodeid="tests/a.py::test_it", location=("tests/a.py", 1, "test_it"))
+    assert FewReports().pytest_runtest_protocol(item, None)
+    (sent,) = [one.kwargs["report"] for one in item.ihook.pytest_runtest_logreport.call_args_list]
+    assert sent.failed and sent.when == "call" and "Timeout (>120.0s)" in sent.longrepr
+
+
 def test_a_file_is_run_by_one_process_and_is_a_job_or_computes() -> None:
     passes = "distributed/autograd/simulation/test_simulated_passes.py"
     assert (ROOT / "tests" / passes).exists()

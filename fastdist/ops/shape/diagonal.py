@@ -116,6 +116,20 @@ def _(backend: Any, array: Any, offset: int, dim1: int, dim2: int) -> Any:
     return backend.as_strided(array, shape, strides, start)
 
 
+@diagonal.looking
+def _(layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
+    if not _diagonal_geometry(layout.shape, offset, dim1, dim2)[0]:
+        return None
+
+    def look(array: Any) -> Any:
+        # A tenth of the time of as_strided; NumPy makes such views read-only.
+        seen = array.diagonal(offset, dim1, dim2)
+        seen.flags.writeable = array.flags.writeable
+        return seen
+
+    return look
+
+
 @diagonal.vjp("input")
 def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
     return place_diagonal(g, input_layout.shape, offset, dim1, dim2)

@@ -9,6 +9,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.nn.functional import pad
+from tests.properties import in_one_test
 
 
 def test_negative_padding_takes_away() -> None:
@@ -17,6 +18,16 @@ def test_negative_padding_takes_away() -> None:
     assert pad(x, (2, -1), value=7).tolist() == [7, 7, 0, 1, 2]
     x = x.reshape(1, 4)
     assert pad(x, (1, -1), "reflect").tolist() == [[1, 0, 1, 2]]
+
+
+@in_one_test("dtype", ["float32", "int64", "bool", "uint8", "complex64", "bfloat16"])
+def test_few_numbers_are_padded_as_many_and_as_recorded_ones(dtype: str) -> None:
+    kind = getattr(fd, dtype)
+    x = fd.arange(12).reshape(3, 4).to(kind)
+    for ends in ((1, 2), (1, -1, 2, 0), (-1, -1, 1, 1)):
+        few = pad(x, ends, value=1)
+        observed = fd.vmap(lambda one, ends=ends: pad(one, ends, value=1))(x.unsqueeze(0))[0]
+        assert few.dtype is observed.dtype is kind and few.tolist() == observed.tolist()
 
 
 def test_circular_padding_goes_round_what_negative_padding_leaves() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -153,3 +154,16 @@ def test_views_of_many_threads_are_all_known_to_the_base() -> None:
         thread.join()
     living = {id(view) for view in base._storage.living_views()}
     assert all(id(view) in living for found in kept for view in found)
+
+
+@in_one_test("shape, axes", [((3, 5), (0, 1)), ((2, 4, 5), (2, 0)), ((1, 1), (-1, -2))])
+@in_one_test("offset", [-2, 0, 1, 4])
+def test_a_diagonal_is_a_view_that_can_be_written(shape: Any, axes: Any, offset: int) -> None:
+    x = fastdist.arange(math.prod(shape)).reshape(shape).float()
+    for seen in (x, x.transpose(0, -1), x):  # the last time by the short path
+        expected = np.diagonal(seen.numpy().copy(), offset, *axes)
+        found = seen.diagonal(offset, *axes)
+        np.testing.assert_array_equal(found.numpy(), expected)
+        found.add_(1.0)
+        np.testing.assert_array_equal(seen.numpy().diagonal(offset, *axes), expected + 1.0)
+        assert found._array.strides == tuple([4 * n for n in found.stride()]) or not found.numel()

@@ -30,7 +30,7 @@ _QUIET_S = 40.0
 # An owner learns of another reference in this time, under any fault.
 HEARD_OF_S = 12.0
 
-NUM_SEEDS = 100
+NUM_SEEDS = 60
 
 
 class Value:

@@ -18,7 +18,7 @@ from tests.distributed.rpc.simulation.simulated_world import Crashed
 # Calls that are under way have this long, and then who waits gives up.
 PATIENCE_S = 60.0
 
-NUM_SEEDS = 100
+NUM_SEEDS = 60
 
 
 @dataclass

@@ -233,4 +233,4 @@ def test_what_a_large_group_does_grows_as_n_log_n_and_what_a_worker_does_as_log_
 def test_what_grows_with_the_square_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "_wanted_by", lambda me: [*range(me.world_size)])
     with pytest.raises(AssertionError, match="join: request bytes of all workers"):
-        require_growth(24, 48)
+        require_growth(12, 24)

@@ -15,7 +15,7 @@ from tests.distributed.rpc.simulation.simulated_calls import Calls, call, scenar
 from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
 from tests.distributed.rpc.simulation.simulated_group import Worker
 
-NUM_SEEDS = 250
+NUM_SEEDS = 150
 
 
 @pytest.fixture

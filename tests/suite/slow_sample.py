@@ -1,0 +1,80 @@
+"""A sample of the slow tests, for a run that has a minute for them: `pytest --slow-sample SEED`.
+
+`.ci/run` gives the commit as the seed: each commit runs other slow tests, and a failure can be
+repeated. Files take turns, three tests each, in an order that the seed leads. No test begins once
+BOUND_S are over.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import pytest
+
+from tests.suite.cpu_report import file_of
+
+BOUND_S: Final = 45.0
+# Some of 39 files have thousands of slow tests, which would hide the others.
+_IN_TURN: Final = 3
+
+
+class SlowSample:
+    """A plugin that keeps the slow tests alone, mixes them, and stops in time."""
+
+    def __init__(self, seed: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seed, self._clock = seed, clock
+        self._begun_at: float | None = None
+        self.ran: list[str] = []
+        self.left = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Iterator[None]:
+        """Keep what is slow, of the tests that can run here."""
+        yield
+        slow = [item for item in items if is_drawn(item)]
+        config.hook.pytest_deselected(items=[item for item in items if not is_drawn(item)])
+        items[:] = in_turns(slow, random.Random(self._seed))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Run a test as usual while there is time."""
+        if self._begun_at is None:
+            self._begun_at = self._clock()
+        if self._clock() - self._begun_at < BOUND_S:
+            self.ran.append(item.nodeid)
+            return None
+        self.left += 1
+        return True
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """List what ran: the next commit runs others."""
+        files = len({nodeid.partition("::")[0] for nodeid in self.ran})
+        ran = f"{len(self.ran)} tests of {files} files"
+        terminalreporter.write_line(f"slow sample {self._seed}: {ran}, {self.left} not drawn")
+
+
+def is_drawn(item: pytest.Item) -> bool:
+    """Return whether a test is slow, but not one that needs longer than a test may take."""
+    return item.get_closest_marker("slow") is not None and not item.get_closest_marker("timeout")
+
+
+def in_turns(items: Sequence[pytest.Item], numbers: random.Random) -> list[pytest.Item]:
+    """Return the tests in the order of a seed, a few of each file in turn."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(file_of(item), []).append(item)
+    for tests in files.values():
+        numbers.shuffle(tests)
+    drawn, turns = [], [*files.values()]
+    numbers.shuffle(turns)
+    while turns:
+        for tests in turns:
+            drawn += tests[:_IN_TURN]
+            del tests[:_IN_TURN]
+        turns = [tests for tests in turns if tests]
+    return drawn
