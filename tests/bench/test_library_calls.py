@@ -41,7 +41,8 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
         if code.co_filename.startswith(CPU):
             file = Path(code.co_filename).stem
             found.add((file, code.co_name))
-            # What makes a result by itself is made in a function that is called as the kernel is.
+            # A function that makes its result is made in another one, which is called as the kernel
+            # is.
             maker = code.co_qualname.partition(".")[0]
             found.add((file, maker.removeprefix("_")))
             found.update(made_for(file, maker))

@@ -21,7 +21,7 @@ from tests.fibre_shim.installed import cuda_on_fibres
 
 
 def gpus() -> int:
-    """Return what the backend itself says."""
+    """Return the backend's own count."""
     try:
         return backend_of("cuda").device_count()
     except DeviceError:

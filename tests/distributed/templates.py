@@ -2,7 +2,7 @@
 
 A worker takes half a second of a core to begin, nearly all of it imports, and a run of all tests
 begins some two thousand. A template has done that and waits; it has used nothing of what it
-imported. Each rank has one of its own, so that hashes and addresses differ between workers, as they
+imported. Each rank has a separate one, so that hashes and addresses differ between workers, as they
 do between processes that were started. A template of a file that tests devices is forked from that
 of its rank, and imports the little that it needs besides.
 """
@@ -53,8 +53,8 @@ _TEMPLATE = "--template"
 # More ranks than this share: a template has the memory of a worker. A run that looks for the order
 # of locks needs no hashes that differ.
 NUM_TEMPLATES = 1 if lock_order.FOLDER in os.environ else 4
-# What is read when it is needed, as all that is ours is; the core is chosen by the first import.
-# What else an environment has of its own may be meant for a process that is started.
+# Variables that are read when they are needed, as all of ours are; the first import chooses the
+# core. Other variables of an environment may be meant for a process that is started.
 _READ_LATE = (
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTEST_CURRENT_TEST"),
     *("OPENBLAS_CORETYPE", "XDG_RUNTIME_DIR"),
@@ -225,7 +225,7 @@ _USUAL = {**os.environ, "PYTHONPATH": _ROOT}
 
 @atexit.register
 def _end_templates() -> None:
-    # What a template has forked ends before it.
+    # The processes that a template has forked end before it.
     for (process, _), template in reversed(_templates.items()):
         if process == os.getpid():
             template.end()
@@ -291,7 +291,8 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
     gc.freeze()  # or the first collection of each worker would copy all that it looks at
     # The threads are OpenBLAS's, which ends them before a fork and starts others when needed.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    forked: dict[int, tuple[int, int]] = {}  # by a descriptor of each: itself, and who hears of it
+    # by a descriptor of each: itself, and the process to notify
+    forked: dict[int, tuple[int, int]] = {}
     poll = select.poll()
     poll.register(ask, select.POLLIN)
     while True:

@@ -1,4 +1,4 @@
-"""A `fastdist run` of its own process, watched with deadlines; nothing of it outlives a test."""
+"""A `fastdist run` in a separate process, watched with deadlines; nothing of it outlives a test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.launch import launchers
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
-# Ends a hang, and no more: a promise has a bound of its own.
+# Ends a hang, and no more: each promise has a separate bound.
 BOUND_S = 60.0
 # A script finds fastdist even where it is not installed.
 _ROOT = str(Path(fastdist.__file__).parents[1])

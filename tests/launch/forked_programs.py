@@ -50,8 +50,8 @@ _MOST_BYTES = 1 << 20  # of arguments and an environment
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 _EXECUTE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
 _WORKER = "rank "  # the name of a forked worker, before its rank
-# How a fork knows what `subprocess` was asked for: that its programs are forks as well, the number
-# of a descriptor, and a folder.
+# Variables by which a fork gets the options of `subprocess`: that its programs are forks as well,
+# the number of a descriptor, and a folder.
 _FORKS_ALL, _PASSED = "FASTDIST_TEST_FORKS_ALL", "FASTDIST_TEST_PASSED"
 _FOLDER = "FASTDIST_TEST_FOLDER"
 _READ_LATE = (

@@ -57,7 +57,7 @@ def test_nothing_takes_the_place_of_a_stdout_that_a_shell_has_closed(tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "[rank 0] err\n")
 
 
-# What a shell's >&- does to a program, done by the program before it begins.
+# The effect of a shell's >&- on a program, made by the program before it begins.
 _CLOSED = """
 import os, runpy, sys
 names = ("stdin", "stdout", "stderr")

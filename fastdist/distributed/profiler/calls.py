@@ -3,8 +3,8 @@
 # Note [Calls under a profile]
 # Users call other workers by `call`, `call_each` and `call_async` of an agent, and by
 # `create_remote` and `fetch` of its references. While a recording is open `agent.client.profiled`
-# has another object with these five methods, and the public functions go through that. What this
-# package asks of other workers for its own sake goes by `agent.client` and `agent.send`, and is not
+# has another object with these five methods, and the public functions go through that. This
+# package's own queries to other workers go by `agent.client` and `agent.send`, and are not
 # profiled.
 
 from __future__ import annotations

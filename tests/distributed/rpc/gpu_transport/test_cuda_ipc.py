@@ -139,7 +139,7 @@ def count_waits() -> None:
     from tests.fibre_shim.installed import waits
 
     patch = pytest.MonkeyPatch()
-    # Of what waits in threads of their own, for their streams, nobody else takes notice.
+    # Threads that wait for their streams are not visible otherwise.
     _waits.append(waits(patch))
 
 
@@ -189,7 +189,7 @@ def num_opened() -> int:
 
 def test_what_lies_idle_goes_back_to_the_gpu_when_memory_is_to_be_freed(group: Group) -> None:
     group.run_all(join)
-    for _ in range(2):  # and is lent anew
+    for _ in range(2):  # and is lent again
         group[0].run(use_ipc_there_and_back)
         assert group.run_all(slab_bytes) == [(0, 64 << 20)] * 2
         assert group.run_all(free) == [0, 0]
@@ -492,4 +492,4 @@ def test_a_slab_that_is_being_read_is_not_given_back() -> None:
     assert not peer.release(b"h") and peer.num_slabs() == 1
     idle[0] = True
     assert peer.release(b"h") and peer.num_slabs() == 0
-    assert peer.release(b"h")  # asked once more
+    assert peer.release(b"h")  # a second request

@@ -1,4 +1,4 @@
-"""What owner and sender of a reference do, whatever happens in what order."""
+"""Owner and sender of a reference after any events in what order."""
 
 from __future__ import annotations
 

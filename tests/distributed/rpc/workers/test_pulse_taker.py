@@ -1,4 +1,4 @@
-"""Who feels a peer's pulse closes what it knocks with."""
+"""The taker of a peer's pulse closes the descriptors of its knocks."""
 
 from __future__ import annotations
 
