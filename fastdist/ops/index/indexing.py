@@ -204,8 +204,6 @@ def scatter(
     """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
     "multiply" it is combined with the old value.
     """
-    from ..create.creation import number_like
-
     given = value if src is None else src
     if reduce is not None:
         written = _met(input, dim, index, given, reduce)
@@ -213,8 +211,12 @@ def scatter(
     if isinstance(src, Tensor) and not src._layout.shape:
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
+        from ..create.creation import number_like
+
         given = number_like(input, given)
     written = scatter_src(input, index, given, dim)
+    if out is None:
+        return written
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
