@@ -237,8 +237,6 @@ def scatter(
         tensor([[0., 0., 1.],
                 [1., 0., 0.]])
     """
-    from ..create.creation import number_like
-
     given = value if src is None else src
     if reduce is not None:
         written = _met(input, dim, index, given, reduce)
@@ -246,8 +244,12 @@ def scatter(
     if isinstance(src, Tensor) and not src._layout.shape:
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
+        from ..create.creation import number_like
+
         given = number_like(input, given)
     written = scatter_src(input, index, given, dim)
+    if out is None:
+        return written
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
