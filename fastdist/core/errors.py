@@ -91,17 +91,24 @@ class OutOfMemoryError(DeviceError, MemoryError):
     """A device that has no memory left for an allocation."""
 
 
-def raise_out_of_memory(error: MemoryError) -> NoReturn:
-    """Raise an OutOfMemoryError, which PyTorch's users catch as a RuntimeError, in place of error.
-
-    An OutOfMemoryError is raised again as it is: it must not become its own cause.
+def out_of_memory(error: MemoryError) -> OutOfMemoryError:
+    """Return the error to raise for an array that the machine has no memory for: PyTorch's users
+    catch a RuntimeError. An OutOfMemoryError is returned as it is.
     """
     if isinstance(error, OutOfMemoryError):
-        raise error
-    raise OutOfMemoryError(
+        return error
+    return OutOfMemoryError(
         f"DefaultCPUAllocator: can't allocate memory: {str(error) or 'the machine has no more'}; "
         "compute in parts, or in a smaller dtype"
-    ) from error
+    )
+
+
+def raise_out_of_memory(error: MemoryError) -> NoReturn:
+    """Raise `out_of_memory(error)` from error, or error alone: it must not become its own cause."""
+    raised = out_of_memory(error)
+    if raised is error:
+        raise error
+    raise raised from error
 
 
 class ScalarSyntaxError(FastdistError, SyntaxError):

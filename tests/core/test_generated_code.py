@@ -15,7 +15,7 @@ from fastdist.core.running_op import running_op
 from tests.kernels.cpu.processes import run_script
 
 MODULES = (
-    fd, fd.Tensor, fd.nn.functional, fd.linalg, fd.fft, fd.special, fd.autograd, fd.optim, fd.utils,
+    fd, fd.Tensor, fd.nn.functional, fd.linalg, fd.fft, fd.special, fd.autograd, fd.func, fd.utils,
 )  # fmt: skip
 
 

@@ -290,17 +290,22 @@ def _serve_launcher(ask: socket.socket) -> NoReturn:
         if not words:
             os._exit(0)
         reader, writer = os.pipe()
+        until_ended, is_alive = os.pipe()
         between = os.fork()
         if between == 0:
             worker = os.fork()
             if worker == 0:
-                for each in (ask.detach(), reader, writer):
+                os.close(is_alive)
+                os.read(until_ended, 1)  # the process between has ended: its parent is the launcher
+                for each in (ask.detach(), reader, writer, until_ended):
                     os.close(each)
                 _begin_worker(pickle.loads(words), descriptors)
             with contextlib.suppress(OSError):  # it has done so itself, and may have ended
                 os.setpgid(worker, worker)
             os.write(writer, _PID.pack(worker))
             os._exit(0)
+        for each in (until_ended, is_alive):
+            os.close(each)
         os.waitpid(between, 0)  # from now on the worker is the launcher's child
         ask.send(os.read(reader, _PID.size))
         for each in (reader, writer, *descriptors):

@@ -11,6 +11,7 @@ from ..memory import BLOCKS_FROM
 from ..nn import batch_norm
 from ..reduce.sums import add_up
 from ..rows import long_cross_entropy, long_rows, small_columns, small_groups, small_rows
+from ..silence import silent
 from .call_facts import TERMS, CallFacts, Run, Shape, adder_of_columns, gradients, small
 
 
@@ -202,6 +203,7 @@ def _matmul(facts: CallFacts) -> Run | None:
     return np.ndarray.dot if _is_matrix_product(facts) else None
 
 
+@silent
 def _of_vectors(a: Shape, b: Shape, shape: Shape) -> Run:
     """Return the product in which vectors are matrices: it has the bits of that of these."""
     row, column = (1, a[0]), (b[0], 1)
