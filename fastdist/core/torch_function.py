@@ -10,15 +10,16 @@ from .caller_warning import warn_caller
 from .interpreter import NOT_TAKEN as NOT_TAKEN
 from .interpreter import Interpreter, list_open, of_thread, without
 
-# Note [Calls that others take over] A plain Tensor pays nothing for it. An instance of a subclass
-# that takes calls over finds its methods, operators and properties in OfferedMethods, which comes
-# before Tensor in the method resolution order of such classes only (tensor/subclasses.py). A
-# function is offered where it checks for other classes than plain Tensors anyway: an op on the
-# general path, to which its short path sends such operands (interpreters/torch_function.py); a
-# composite for classes that it has not met, where it never remembers classes that take calls over
-# (dispatch/composite.py); and a handwritten function on its slow path. A mode
-# (overrides.TorchFunctionMode) comes before arguments, for plain Tensors too: while one is open
-# `modes.tracers` is not zero, so every call takes its slow path, and finds the mode there.
+# Note [Calls that others take over]
+# A plain Tensor pays nothing for it. An instance of a subclass that takes calls over finds its
+# methods, operators and properties in OfferedMethods, which comes before Tensor in the method
+# resolution order of such classes only (tensor/subclasses.py). A function is offered where it
+# checks for other classes than plain Tensors anyway: an op on the general path, to which its short
+# path sends such operands (interpreters/torch_function.py); a composite for classes that it has not
+# met, where it never remembers classes that take calls over (dispatch/composite.py); and a
+# handwritten function on its slow path. A mode (overrides.TorchFunctionMode) comes before
+# arguments, for plain Tensors too: while one is open `modes.tracers` is not zero, so every call
+# takes its slow path, and finds the mode there.
 
 
 class _ThreadState(threading.local):

@@ -12,14 +12,16 @@ import numpy as np
 
 from .launch import ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
 
-# Note [Prepared launches] The texts that a kernel launches, their grids and their extents follow
-# from the layouts of its arrays, from whether they begin at multiples of 16 bytes, and from its
-# numbers. So a kernel runs once for each of these, with slots in the place of arrays: `launch`
-# records launches on slots instead of running them. The record holds no memory, and a later call
-# fills in its arrays. A library's work is a Call in the record (product.py), and so is work on
-# parts of arrays (convolution.py). A kernel that looks at values is not marked by `only_launches`,
-# and runs each time. One that depends on whether repeatable results were waived runs once for each
-# answer. The most records of one kernel.
+# Note [Prepared launches]
+# The texts that a kernel launches, their grids and their extents follow from the layouts of its
+# arrays, from whether they begin at multiples of 16 bytes, and from its numbers. So a kernel runs
+# once for each of these, with slots in the place of arrays: `launch` records launches on slots
+# instead of running them. The record holds no memory, and a later call fills in its arrays. A
+# library's work is a Call in the record (product.py), and so is work on parts of arrays
+# (convolution.py). A kernel that looks at values is not marked by `only_launches`, and runs each
+# time. One that depends on whether repeatable results were waived runs once for each answer.
+
+# The most records of one kernel.
 _MOST: Final = 256
 
 

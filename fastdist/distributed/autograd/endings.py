@@ -1,10 +1,10 @@
 """How what several workers know by one id, a context or a level, ends at all of them."""
 
-# Note [Notices of ends] A worker that has taken a context or a level to other workers notifies them
-# of its end, and each of them passes the notice on. A worker may be lost together with such a
-# notice. So a worker that loses a peer queries the owners of all that it holds about what has
-# ended, and is notified of the other ends from then on; all that the lost worker owned ends at
-# once.
+# Note [Notices of ends]
+# A worker that has taken a context or a level to other workers notifies them of its end, and each
+# of them passes the notice on. A worker may be lost together with such a notice. So a worker that
+# loses a peer queries the owners of all that it holds about what has ended, and is notified of the
+# other ends from then on; all that the lost worker owned ends at once.
 
 from __future__ import annotations
 

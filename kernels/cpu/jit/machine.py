@@ -36,14 +36,14 @@ _cgutils: Any = cgutils  # untyped
 _registry: Any = registry
 
 
-# Note [Loops that read before they write] LLVM checks at run time that memory does not overlap
-# before it computes in vectors, and else runs a scalar loop, as in place. A pointwise loop needs no
-# check: each iteration writes only to places that it has read itself, and no other iteration reads
-# or writes them. So any order of reads and writes that computes before it writes gives the same
-# numbers, and reads are put into a scope that writes are declared not to alias. All other loops use
-# LOAD and STORE: a loop that is inlined next to another one would share its scope. One core of an
-# AMD EPYC (Zen 4), float32: add_ of 1e6 91 us, 186 through a block that was copied; relu_ 46 us,
-# 159.
+# Note [Loops that read before they write]
+# LLVM checks at run time that memory does not overlap before it computes in vectors, and else runs
+# a scalar loop, as in place. A pointwise loop needs no check: each iteration writes only to places
+# that it has read itself, and no other iteration reads or writes them. So any order of reads and
+# writes that computes before it writes gives the same numbers, and reads are put into a scope that
+# writes are declared not to alias. All other loops use LOAD and STORE: a loop that is inlined next
+# to another one would share its scope. One core of an AMD EPYC (Zen 4), float32: add_ of 1e6 91 us,
+# 186 through a block that was copied; relu_ 46 us, 159.
 def _scope(builder: Any) -> Any:
     module = builder.module
     return module.add_metadata([module.add_metadata(["read", module.add_metadata(["loop"])])])

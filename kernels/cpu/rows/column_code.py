@@ -15,14 +15,14 @@ from .row_steps import Columns
 _BAND: Final = 32
 # Bytes of columns that are added up at a time, which stay in the nearest cache.
 _BLOCK_BYTES: Final = 4096
-# Note [Parts of the rows] The machine prefetches a stream from its beginning to its end, but not
-# what is left for another row. So rows are taken in parts that lie far from each other, four for
-# one operand, two for two, and an iteration adds a row of each part, pair by pair: memory is read
-# in four streams. 1000 x 1000 float32 take 43.5 us, where four adjacent rows took 47, and 10,000 x
-# 1000, from memory, 1.6 ms for 2.4, row by row 2.1; two streams take 54 us, eight 52. Vectors of
-# half a line, none of which crosses lines, take 48, as fewer bytes are requested at once. But for
-# data in the nearest cache, as 100 x 1000, they take 3.57 us for 3.75 (one core of an AMD EPYC, Zen
-# 4).
+# Note [Parts of the rows]
+# The machine prefetches a stream from its beginning to its end, but not what is left for another
+# row. So rows are taken in parts that lie far from each other, four for one operand, two for two,
+# and an iteration adds a row of each part, pair by pair: memory is read in four streams. 1000 x
+# 1000 float32 take 43.5 us, where four adjacent rows took 47, and 10,000 x 1000, from memory, 1.6
+# ms for 2.4, row by row 2.1; two streams take 54 us, eight 52. Vectors of half a line, none of
+# which crosses lines, take 48, as fewer bytes are requested at once. But for data in the nearest
+# cache, as 100 x 1000, they take 3.57 us for 3.75 (one core of an AMD EPYC, Zen 4).
 _STREAMS: Final = 4
 
 

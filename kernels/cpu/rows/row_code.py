@@ -40,12 +40,12 @@ _FAR: Final = 1 << 24
 # Elements a thread: what pays for entering the pool (3 us) where each is read once.
 _SHARE: Final = 65536
 _ALL: Final = 1 << 62
-# Note [Blocks of rows] A short row is read quickly; then its numbers wait for each other: exp for
-# the greatest, the total for exp, the shares for the total. So rows are taken through each loop in
-# blocks of up to 16, and their numbers are kept meanwhile: one row is read while another's wait. A
-# block's rows of all operands fit into the nearest cache: softmax's gradient of 1000 x 1000, with
-# three of them, takes 155 us by 2 rows and 210 by 4 (one core of an AMD EPYC, Zen 4). A long row is
-# a block alone.
+# Note [Blocks of rows]
+# A short row is read quickly; then its numbers wait for each other: exp for the greatest, the total
+# for exp, the shares for the total. So rows are taken through each loop in blocks of up to 16, and
+# their numbers are kept meanwhile: one row is read while another's wait. A block's rows of all
+# operands fit into the nearest cache: softmax's gradient of 1000 x 1000, with three of them, takes
+# 155 us by 2 rows and 210 by 4 (one core of an AMD EPYC, Zen 4). A long row is a block alone.
 _NEAREST_BYTES: Final = 1 << 15
 
 

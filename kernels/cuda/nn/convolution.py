@@ -123,14 +123,14 @@ def forget() -> None:
     _table_of.cache_clear()
 
 
-# Note [Columns of all images] A product with the columns of one image is small where the image is:
-# 16 to 256 places in the late layers of a network. So the columns of many images are adjacent,
-# (rows, n * places), and the weight is multiplied by all of them at once. The product, (o, n *
-# places), is copied into (n, o, places), where bias is added; y, which the adjoints multiply, is
-# copied the other way. Both are far smaller than columns. by_weight has one sum over places and
-# images, and no other form. Images of many places are large enough each: their products are
-# computed as a batch, directly from and into images. A kernel of one place without a stride needs
-# no columns there.
+# Note [Columns of all images]
+# A product with the columns of one image is small where the image is: 16 to 256 places in the late
+# layers of a network. So the columns of many images are adjacent, (rows, n * places), and the
+# weight is multiplied by all of them at once. The product, (o, n * places), is copied into (n, o,
+# places), where bias is added; y, which the adjoints multiply, is copied the other way. Both are
+# far smaller than columns. by_weight has one sum over places and images, and no other form. Images
+# of many places are large enough each: their products are computed as a batch, directly from and
+# into images. A kernel of one place without a stride needs no columns there.
 
 
 def _forward(x: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:

@@ -1,10 +1,11 @@
 """One reference to a value of another worker, from its beginning to its end."""
 
-# Note [What a holder owes] A reference comes into being in one of three ways: its holder calls
-# rpc.remote(); it arrives in a message of the owner, or in one whose sender notifies the owner; or
-# it arrives from a third worker. In the last case its sender keeps a reference until the owner
-# counts this one, and then needs a notice (ACCEPT). The owner needs a notice of the end (END), and
-# not before that of the beginning.
+# Note [What a holder owes]
+# A reference comes into being in one of three ways: its holder calls rpc.remote(); it arrives in a
+# message of the owner, or in one whose sender notifies the owner; or it arrives from a third
+# worker. In the last case its sender keeps a reference until the owner counts this one, and then
+# needs a notice (ACCEPT). The owner needs a notice of the end (END), and not before that of the
+# beginning.
 #
 #              KNOWN                        KNOWN: ACCEPT
 #   CREATING ---------> COUNTED <---------------------------- TELLING
