@@ -330,7 +330,11 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
 def _be(arguments: Sequence[str]) -> NoReturn:
     """Be `python ARGUMENTS`, and end this process."""
     if os.environ.get("OMP_NUM_THREADS") == "1":  # a started interpreter reads it at its imports
+        # OpenBLAS starts threads for that. A signal that the program has blocked, to wait for it,
+        # must not find them: an interpreter that has imported nothing has no such threads.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         importlib.import_module("fastdist.namespace.threads").use_one_thread()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _open_streams()
     first, *rest = arguments
     try:

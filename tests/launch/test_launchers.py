@@ -20,6 +20,10 @@ TEXT = """
     print("variable", os.environ.get("FASTDIST_OF_THIS_TEST"), os.environ["COLUMNS"])
     parent = open(f"/proc/{launcher}/stat").read().rpartition(")")[2].split()[1]
     print("parent", parent)
+    tasks = [task for task in os.listdir("/proc/self/task") if task != str(os.getpid())]
+    masks = [open(f"/proc/self/task/{task}/status").read() for task in tasks]
+    blocked = [int(mask.partition("SigBlk:")[2].split()[0], 16) >> 9 & 1 for mask in masks]
+    print("threads", "block SIGUSR1" if all(blocked) else "take SIGUSR1")
     print("own", os.getpgid(0) == os.getpid(), os.readlink("/proc/self/fd/0"), __name__, end="!")
 """
 
@@ -47,6 +51,8 @@ def test_it_has_streams_a_folder_an_environment_and_a_group_of_its_own(
     lines = [line.partition("] ")[2].split(" ", 1) for line in run.out.decode().splitlines()]
     found = {words[0]: words[1].strip() for words in lines}
     assert found["group"] == "True" and found["folder"] == str(tmp_path)
+    # A program that blocks it waits for it.
+    assert found["threads"] == "block SIGUSR1"
     nothing, out, err = found["streams"].split()
     assert (nothing, out[:9], err[:5]) == ("/dev/null", "/dev/pts/", "pipe:")
     assert found["variable"].split()[0] == "1"
