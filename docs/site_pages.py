@@ -282,8 +282,12 @@ def _page(title: str, text: str, shown: Iterable[Shown], seen: set[str]) -> str:
         f"::: {one.path}\n    options:\n      heading: {one.name}\n      toc_label: {_last(one)}\n"
         for one in new
     ]
-    table = "\n".join(["| Name | Summary |", "|---|---|", *rows])
+    table = _table("Name", "Summary", rows)
     return f"# {title}\n\n{text}\n\n{table}\n\n" + "\n".join(parts)
+
+
+def _table(first: str, second: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"| {first} | {second} |", "|---|---|", *rows])
 
 
 def _last(one: Shown) -> str:
@@ -294,7 +298,7 @@ def _tensor(by_room: dict[str, list[Shown]]) -> str:
     """Return the page of Tensor: methods that are functions as well refer to these."""
     functions = {one.name: one for shown in by_room.values() for one in shown}
     names = [name for name in dir(fastdist.Tensor) if not name.startswith("_")]
-    rows, own = [], []
+    rows = []
     for name in names:
         found = inspect.getattr_static(fastdist.Tensor, name)
         found = found.__func__ if isinstance(found, staticmethod | classmethod) else found
@@ -302,12 +306,9 @@ def _tensor(by_room: dict[str, list[Shown]]) -> str:
         function = functions.get(name)
         if function is not None and getattr(fastdist.Tensor, name) is function.found:
             rows.append(f"| [`Tensor.{name}`][{function.path}] | {doc} |")
-        elif doc and is_documented(found):
-            own.append(Shown(f"Tensor.{name}", f"fastdist.Tensor.{name}", found))
-            rows.append(f"| `Tensor.{name}` | {doc} |")
         elif doc:
             rows.append(f"| `Tensor.{name}` | {doc} |")
-    table = "\n".join(["| Name | Summary |", "|---|---|", *rows])
+    table = _table("Name", "Summary", rows)
     head = "Methods and attributes. A name with a link is a function as well."
     return f"# Tensor\n\n{head}\n\n{table}\n"
 
@@ -329,7 +330,7 @@ def _index(texts: dict[str, str]) -> str:
         title = text.partition("\n")[0].removeprefix("# ")
         count = text.count("\n::: ") + text.startswith("::: ")
         lines.append(f"| [{title}]({name}.md) | {count or ''} |")
-    table = "\n".join(["| Page | Names |", "|---|---|", *lines])
+    table = _table("Page", "Names", lines)
     note = (
         "Written from the docstrings of this version; `help(fastdist.add)` prints the same. Many "
         "functions take NumPy's names of arguments as well: `axis` for `dim`, `keepdims` for "

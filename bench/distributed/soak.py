@@ -346,9 +346,8 @@ class Trainer:
 
     def _save(self, torch: Any) -> None:
         if self._rank == 0:
-            state = {"step": self._step, "model": self._model.state_dict()}
             new = self._saved.with_suffix(".new")
-            torch.save({**state, "optimizer": self._optimizer.state_dict()}, new)
+            torch.save({**self._state(), "optimizer": self._optimizer.state_dict()}, new)
             new.replace(self._saved)
 
     def _is_over(self, torch: Any, dist: Any) -> bool:
@@ -363,8 +362,10 @@ class Trainer:
         import fastdist as torch
 
         if self._rank == 0:
-            state = {"step": self._step, "model": self._model.state_dict()}
-            torch.save(state, self._folder / "final.pt")
+            torch.save(self._state(), self._folder / "final.pt")
+
+    def _state(self) -> dict[str, Any]:
+        return {"step": self._step, "model": self._model.state_dict()}
 
 
 def double(x: Any) -> Any:

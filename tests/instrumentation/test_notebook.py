@@ -22,7 +22,7 @@ def cells(html: str) -> list[str]:
 
 
 def test_no_letter_of_a_text_is_read_as_html() -> None:
-    assert notebook.table(["a"], [["<b>&'\""]]).count("&lt;b&gt;&amp;&#39;&quot;") == 1
+    assert notebook.table(["a"], [["<b>&'\""]]).count("&lt;b&gt;&amp;&#x27;&quot;") == 1
 
 
 def test_a_frame_holds_a_page_that_sees_nothing_outside() -> None:

@@ -163,7 +163,7 @@ def _(node: Any) -> str:
     first, second = [len(one.shape) for one in node.naming_route.layouts]
     if first == 1 < second:
         return "squeeze.4"
-    return {(2, 2): "mm", (2, 1): "mv", (1, 1): "dot"}.get((first, second), "_unsafe_view")
+    return _EVENTS.get((first, second), "_unsafe_view")
 
 
 @view_op("nowhere", known_as="squeeze")
