@@ -36,9 +36,11 @@ def run(rounds: int) -> list[Row]:
 def simulate(size: int) -> dict[str, float]:
     """Return the CPU seconds of each of so many simulated workers to join and to leave."""
     from fastdist.distributed import rpc
-    from tests.distributed.rpc.simulation import simulated_group
+    from tests.distributed.rpc.simulation import simulated_group, simulated_world
     from tests.distributed.rpc.simulation.test_simulated_size import Founders
 
+    # A worker has a main thread before it leaves.
+    simulated_world.start_threads(size)
     with simulated_group.simulated_machine():
         began = time.process_time()
         group = Founders(1, size)

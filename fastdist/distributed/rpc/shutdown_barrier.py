@@ -46,7 +46,7 @@ from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler
 from .lost_workers import find_lost, lost_name, merge_lost, without
 from .message.message import Message
-from .message.metadata_fields import filled, text, texts
+from .message.metadata_fields import filled, metadata_of, text, texts
 from .message.types import MessageType
 from .shutdown_reports import (
     Gathering,
@@ -90,7 +90,7 @@ class ShutdownBarrier:
         self._round = 0
         # The number of calls that this worker had begun at its last report, and the round of that.
         self._begun, self._last_report = -1, 0
-        self._verdict = Verdict(1, "", somebody_gives_up=False)
+        self._verdict = Verdict(under_way=1)
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
@@ -201,7 +201,7 @@ class ShutdownBarrier:
                 raise self._explain(self._worker_above(), timeout_s, before)
             self._workers.require_member()
             if not self._workers.is_open:
-                return Verdict(0, "", somebody_gives_up=False, is_over=True)
+                return Verdict(is_over=True)
             if gathering.done.value() is _REPORT_AGAIN:
                 continue
             report = self._sum_of(gathering)
@@ -215,7 +215,7 @@ class ShutdownBarrier:
                     above,
                     MessageType.SHUTDOWN_BARRIER_REQ,
                     (),
-                    report._asdict(),
+                    metadata_of(report),
                     patience_s or 0.0,
                 )
                 if self._num_returned != num_returned or above in self._passed_over:
@@ -227,7 +227,7 @@ class ShutdownBarrier:
                 continue
             except RpcNotRunningError:
                 # It has heard the end from one above it, and left before we heard it.
-                return Verdict(0, "", somebody_gives_up=False, is_over=True)
+                return Verdict(is_over=True)
             if reply is not _REPORT_AGAIN:
                 return self._end_round(filled(Verdict, reply.metadata, above.id), report)
 
@@ -341,6 +341,8 @@ class ShutdownBarrier:
                 if report.round_number >= own.round_number:
                     names.append(worker.name)
                     reports.append(report)
+        if len(reports) == 1 and not own.lost:
+            return own
         lost = merge_lost(line for report in reports for line in report.lost)
         here = {lost_name(line) for line in lost} & {*names}
         returned = here.union(*(report.returned for report in reports))
@@ -396,7 +398,7 @@ class ShutdownBarrier:
             answers = [answer for of, answer in self._waiting if of <= verdict.round_number]
             self._waiting = [pair for pair in self._waiting if pair[0] > verdict.round_number]
         for answer in answers:
-            answer.try_complete(Reply([], verdict._asdict()))
+            answer.try_complete(Reply([], metadata_of(verdict)))
         return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
@@ -445,7 +447,7 @@ class ShutdownBarrier:
             gathering = self._gathering
             if report.round_number <= self._verdict.round_number:
                 # Its verdict is known: it was lost, and is back, or another one had told it.
-                return Reply([], self._verdict._asdict())
+                return Reply([], metadata_of(self._verdict))
             # A repeated report, to the member that is above now, may come behind the next round.
             if report.round_number >= self._reported.get(sender, report).round_number:
                 self._reported[sender] = report

@@ -20,9 +20,9 @@ _OTHERS = "and others"
 class Verdict(NamedTuple):
     """The root's answer to all that have reported a round."""
 
-    under_way: int
-    busy: str
-    somebody_gives_up: bool
+    under_way: int = 0
+    busy: str = ""
+    somebody_gives_up: bool = False
     round_number: int = 0
     is_over: bool = False
     # Whether the round is held again, for a life is over that some may have counted.

@@ -45,8 +45,27 @@ numbers, texts = _many(int, "a list of numbers"), _many(str, "a list of texts")
 
 
 def filled(kind: type[N], metadata: Metadata, sender: int) -> N:
-    """Return a NamedTuple whose fields are those of the metadata with the same names."""
-    return kind(*[read(metadata, name, sender) for name, read in _readers_of(kind)])
+    """Return a NamedTuple whose fields are those of the metadata with the same names, else their
+    defaults.
+    """
+    given = {
+        name: read(metadata, name, sender)
+        for name, read, has_default in _readers_of(kind)
+        if name in metadata or not has_default
+    }
+    return kind(**given)
+
+
+def metadata_of(fields: Any) -> dict[str, Value]:
+    """Return the metadata from which `filled` makes a NamedTuple: fields that have not their
+    defaults.
+    """
+    defaults = fields._field_defaults
+    given = zip(fields._fields, fields)
+    return {name: value for name, value in given if value != defaults.get(name, _NO_DEFAULT)}
+
+
+_NO_DEFAULT = object()
 
 
 _READERS: dict[Any, Callable[[Metadata, str, int], Any]] = {
@@ -60,8 +79,9 @@ _READERS: dict[Any, Callable[[Metadata, str, int], Any]] = {
 
 # To look hints up costs as much as a small message.
 @functools.cache
-def _readers_of(kind: type[Any]) -> list[tuple[str, Callable[[Metadata, str, int], Any]]]:
-    return [(name, _READERS[hint]) for name, hint in get_type_hints(kind).items()]
+def _readers_of(kind: type[Any]) -> list[tuple[str, Callable[[Metadata, str, int], Any], bool]]:
+    hints, defaults = get_type_hints(kind), kind._field_defaults
+    return [(name, _READERS[hint], name in defaults) for name, hint in hints.items()]
 
 
 def ids_of(request: Message) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from ..debug_log import debug_log
 from ..message.ids import RANK_SHIFT, id_text
 from ..message.message import Message
 from ..message.metadata import Value
-from ..message.metadata_fields import Metadata, filled, number, numbers, refuse
+from ..message.metadata_fields import Metadata, filled, metadata_of, number, numbers, refuse
 from ..message.types import MessageType
 from .session import Session
 
@@ -77,12 +77,9 @@ def read_query(metadata: Metadata, sender: int) -> tuple[int, tuple[int, ...]]:
     return number(metadata, "serial", sender), numbers(metadata, "calls", sender)
 
 
-_OF_BYTES_ALONE: Final[Metadata] = {"floor": 0, "open": ()}
-
-
 def acknowledge(read: Acknowledged) -> list[Buffer]:
     """Return the message that acknowledges answers."""
-    return Message(MessageType.CREDIT, metadata=read._asdict()).encode()
+    return Message(MessageType.CREDIT, metadata=metadata_of(read)).encode()
 
 
 def acknowledged(metadata: Metadata, sender: int) -> Acknowledged:
@@ -90,7 +87,7 @@ def acknowledged(metadata: Metadata, sender: int) -> Acknowledged:
 
     Raises  MessageError for anything that `acknowledge` does not write
     """
-    read = filled(Acknowledged, {**_OF_BYTES_ALONE, **metadata}, sender)
+    read = filled(Acknowledged, metadata, sender)
     if read.bytes < 0:
         refuse(metadata, "bytes", sender, "0 or more")
     if len(read.open) > MOST_OPEN:

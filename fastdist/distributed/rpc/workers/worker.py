@@ -242,7 +242,7 @@ class Worker:
             return
         self.pipe.break_off(error)
         self._unwatch()
-        if not self.is_self:
+        if not self.is_self and (why or not self.acknowledged_goodbye):
             self._notify(MessageType.BYE, {WHY: why} if why else None)
         self.pipe.close(linger_s)
 

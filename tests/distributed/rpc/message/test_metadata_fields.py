@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,9 +15,11 @@ import fastdist.distributed
 from fastdist.core.errors import MessageError
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.metadata_fields import (
+    filled,
     flag,
     ids_of,
     lists_of,
+    metadata_of,
     number,
     numbers,
     text,
@@ -47,6 +49,25 @@ def test_a_word_that_is_none_of_its_kind_is_refused_by_name_and_sender(
             take({"word": value}, "word", 3)
     with pytest.raises(MessageError, match="missing"):
         take({}, "word", 3)
+
+
+class Told(NamedTuple):
+    serial: int
+    calls: tuple[int, ...] = ()
+    is_last: bool = False
+
+
+def test_fields_that_have_their_defaults_are_left_out_and_filled_in() -> None:
+    for told, sent in (
+        (Told(0), {"serial": 0}),
+        (Told(1, (2,), is_last=True), {"serial": 1, "calls": (2,), "is_last": True}),
+    ):
+        assert metadata_of(told) == sent
+        assert filled(Told, sent, 3) == told
+    with pytest.raises(MessageError, match=r"'serial' of worker 3 is missing"):
+        filled(Told, {"calls": ()}, 3)
+    with pytest.raises(MessageError, match=r"'calls' of worker 3 is 2, expected"):
+        filled(Told, {"serial": 1, "calls": 2}, 3)
 
 
 def test_ids_of_references_that_are_none_are_refused() -> None:

@@ -10,11 +10,13 @@ import random
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from operator import getitem, setitem
 from typing import Any, Literal
 
 import pytest
@@ -62,7 +64,8 @@ _OWN: tuple[tuple[dict[str, Any], str, Callable[[], Any]], ...] = (
     (vars(forward_grad), "_by_global_id", dict),
     (vars(borrower), "_arenas", dict),
 )
-_BORROWED = [name for _, name, _ in _OWN].index("_arenas")
+_MODULES, _NAMES = [module for module, _, _ in _OWN], [name for _, name, _ in _OWN]
+_BORROWED = _NAMES.index("_arenas")
 _handlers_of_rooms: dict[int, handlers.Handler] = {}
 # Where these are, each module that has looks at the world's clock, and waits for its events.
 _SIMULATED = (
@@ -294,10 +297,9 @@ class Group:
         """Let modules have what this worker has one of; None: what they had before the group."""
         before, self._entered = self._entered, worker
         if before is not None:
-            before.own = [module[name] for module, name, _ in _OWN]
-        own = self._outside if worker is None else worker.own
-        for (module, name, _), value in zip(_OWN, own, strict=True):
-            module[name] = value
+            before.own = [*map(getitem, _MODULES, _NAMES)]
+        # With each event: a loop would take a tenth of a simulation's time.
+        deque(map(setitem, _MODULES, _NAMES, self._outside if worker is None else worker.own), 0)
 
 
 groups: list[Group] = []

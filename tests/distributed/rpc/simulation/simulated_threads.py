@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from fastdist.concurrency.future import Future
@@ -60,12 +59,11 @@ class SimProgress:
     def is_current_thread(self) -> bool:
         return threading.get_ident() in self._threads
 
-    @contextmanager
-    def _as_this_thread(self) -> Iterator[None]:
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
         me = threading.get_ident()
         self._threads.append(me)
         try:
-            yield
+            function(*arguments)
         finally:
             self._threads.remove(me)
 
@@ -76,15 +74,13 @@ class SimProgress:
         self._awake()
         self._due.remove(when)
         heapq.heapify(self._due)
-        with self._as_this_thread():
-            function()
+        self._call(function)
 
     def _run_posted(self) -> None:
         self._awake()
-        with self._as_this_thread():
-            while self._posted:
-                function, arguments = self._posted.pop(0)
-                function(*arguments)
+        while self._posted:
+            function, arguments = self._posted.pop(0)
+            self._call(function, *arguments)
 
     def _fd_ready(self, fd: int) -> None:
         self._process.world.soon(self._process, self._read, fd)
@@ -93,13 +89,11 @@ class SimProgress:
         self._awake()
         reader = self._readers.get(fd)
         if reader is not None:
-            with self._as_this_thread():
-                reader()
+            self._call(reader)
 
     def _look(self) -> None:
-        with self._as_this_thread():
-            for call in self.timeouts.expire(self._process.world.now):
-                call.expire()
+        for call in self.timeouts.expire(self._process.world.now):
+            self._call(call.expire)
         until = self.timeouts.sleep_until()
         if until != math.inf:
             self._process.world.at(until, self._process, self._look)

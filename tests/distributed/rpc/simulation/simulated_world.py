@@ -274,6 +274,11 @@ class _Spare:
 _spares: list[_Spare] = []
 
 
+def start_threads(count: int) -> None:
+    """Start threads for so many events that will wait at once."""
+    _spares.extend(_Spare() for _ in range(count))
+
+
 def end_threads() -> None:
     """End the threads that no world needs any more."""
     while _spares:
