@@ -14,7 +14,8 @@ from typing import Any
 
 from ...core.missing import find_late, show_public
 from ...core.moved_modules import own_name
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 from ..module import Module
 
 __all__ = ["Module"]
