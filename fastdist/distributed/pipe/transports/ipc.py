@@ -10,7 +10,7 @@ import zmq
 from fastdist.distributed.pipe.lane import Lane
 from fastdist.distributed.pipe.listener import Listener
 from fastdist.distributed.pipe.registry import IPC_TRANSPORT_PRIORITY, transports
-from fastdist.distributed.sockets import Doorbell, NoSecurity, Pulse, ipc_endpoint, unique_name
+from fastdist.distributed.sockets import Doorbell, NoSecurity, ipc_endpoint, unique_name
 
 from .zeromq import ZmqLane, ZmqListener
 
@@ -54,8 +54,7 @@ class IpcTransport:
         unreachable_ms: int,
     ) -> Lane:
         """Return a new lane to a socket file."""
-        pulse = Pulse() if watched else None
-        return ZmqLane("ipc", address, cast(Doorbell, closed), NoSecurity(), peer, pulse=pulse)
+        return ZmqLane("ipc", address, cast(Doorbell, closed), NoSecurity(), peer, watched=watched)
 
 
 transports.register("ipc", IPC_TRANSPORT_PRIORITY, IpcTransport())

@@ -52,9 +52,11 @@ class ShmTransport(IpcTransport):
         """Return a new lane: a ring, or one of ZeroMQ where the peer gives none."""
         bell, path = cast(Doorbell, closed), meeting.path_of(address)
 
-        def by_zeromq(pulse: Pulse | None = None, *, instead: bool = True) -> Lane:
+        def by_zeromq(
+            pulse: Pulse | None = None, *, watched: bool = False, instead: bool = True
+        ) -> Lane:
             way = ("shm", address, bell, NoSecurity(), peer)
-            return ZmqLane(*way, pulse=pulse, instead=instead)
+            return ZmqLane(*way, watched=watched, pulse=pulse, instead=instead)
 
         try:
             if watched:
@@ -63,7 +65,7 @@ class ShmTransport(IpcTransport):
             return RingLane(path, bell, max_frame_bytes(), by_zeromq)
         except OSError as error:
             _logger.info("no ring to %s; messages to it go over ZeroMQ: %s", peer, error)
-            return by_zeromq(Pulse() if watched else None, instead=False)
+            return by_zeromq(watched=watched, instead=False)
 
 
 transports.register("shm", SHM_TRANSPORT_PRIORITY, ShmTransport())

@@ -7,7 +7,7 @@ from typing import cast
 from fastdist.distributed.pipe.lane import Lane
 from fastdist.distributed.pipe.listener import Listener
 from fastdist.distributed.pipe.registry import UV_TRANSPORT_PRIORITY, transports
-from fastdist.distributed.sockets import Doorbell, Pulse, Security, tcp_endpoint
+from fastdist.distributed.sockets import Doorbell, Security, tcp_endpoint
 
 from .zeromq import ZmqLane, ZmqListener
 
@@ -46,7 +46,7 @@ class TcpTransport:
             cast(Doorbell, closed),
             cast(Security, security),
             peer,
-            pulse=Pulse() if watched else None,
+            watched=watched,
             unreachable_ms=unreachable_ms,
         )
 

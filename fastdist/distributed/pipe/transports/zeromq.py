@@ -58,7 +58,7 @@ _RCVMORE: Final = int(zmq.RCVMORE)
 
 
 class ZmqLane:
-    """A DEALER and the bell that ends every wait on it; watched if it has a pulse.
+    """A DEALER and the bell that ends every wait on it; a watched one has a pulse, or is given one.
 
     Note    See Note [ZMQ_FD is edge triggered] in sockets/waiting.py: each wait asks the socket
             before it sleeps
@@ -72,6 +72,7 @@ class ZmqLane:
         security: Security,
         peer: str,
         *,
+        watched: bool = False,
         pulse: Pulse | None = None,
         instead: bool = False,
         unreachable_ms: int = UNREACHABLE_MS,
@@ -83,8 +84,8 @@ class ZmqLane:
         )
         try:
             # Before connect, or the first events are lost.
-            self.monitor = None if pulse is None else SocketMonitor(self.socket)
-            self.pulse = pulse
+            self.pulse = Pulse() if watched else pulse
+            self.monitor = None if self.pulse is None else SocketMonitor(self.socket)
             connect(self.socket, address, security, peer)
         except BaseException:
             self.socket.close()
