@@ -57,7 +57,6 @@ from .shutdown_reports import (
     life_of,
     told_without_value,
     too_busy,
-    verdict_on,
 )
 from .workers import tree
 from .workers.latest import MOST_REMEMBERED
@@ -147,14 +146,14 @@ class ShutdownBarrier:
 
         Raises  ShutdownIncomplete naming the members that did not come, or have calls under way
         """
+        deadline = time.monotonic() + timeout_s if timeout_s else math.inf
         if timeout_s:
             self._return_s = min(self._return_s, timeout_s / 2.0)
-            deadline = time.monotonic() + timeout_s
-            self._counts.wait_for_own_calls(timeout_s)
-            verdict = self._come(deadline, timeout_s)
-        else:
-            self._counts.wait_for_own_calls(None)
-            verdict = self._come(math.inf, timeout_s)
+        self._counts.wait_for_own_calls(timeout_s or None)
+        verdict = self._one_round(deadline, timeout_s)
+        while verdict.is_again:
+            verdict = self._one_round(deadline, timeout_s)
+        if not timeout_s:
             timeout_s = constants.SHUTDOWN_TIMEOUT_S
             deadline = time.monotonic() + timeout_s
         self._return_s, self.have_all_come = 0.0, True
@@ -162,26 +161,13 @@ class ShutdownBarrier:
             before = verdict
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
             verdict = self._one_round(deadline, timeout_s, before)
-            if not verdict.is_over:
-                self._require_time_left(deadline, timeout_s, verdict, before)
-
-    def _come(self, deadline: float, timeout_s: float) -> Verdict:
-        """Wait until all have come here; return the verdict on the first round."""
-        while True:
-            verdict = self._one_round(deadline, timeout_s)
-            if verdict.is_over or not verdict.is_again:
-                return verdict
-
-    def _require_time_left(
-        self, deadline: float, timeout_s: float, verdict: Verdict, before: Verdict
-    ) -> None:
-        # Members with about the same deadline give up in the same round, so that all tell the same:
-        # who goes first would take its calls out of the sum that the others get next. So nobody
-        # goes whose report has not announced it, though its time ran out since.
-        left_s = deadline - time.monotonic()
-        if verdict.somebody_gives_up and left_s < _LATE_S:
-            # A busy member may have given up meanwhile, and have left.
-            raise too_busy(verdict.busy or before.busy, timeout_s)
+            # Members with about the same deadline give up in the same round, so that all tell the
+            # same: who goes first would take its calls out of the sum that the others get next. So
+            # nobody goes whose report has not announced it, though its time ran out since.
+            is_late = deadline - time.monotonic() < _LATE_S
+            if verdict.somebody_gives_up and is_late and not verdict.is_over:
+                # A busy member may have given up meanwhile, and have left.
+                raise too_busy(verdict.busy or before.busy, timeout_s)
 
     def _one_round(
         self, deadline: float, timeout_s: float, before: Verdict | None = None
@@ -189,15 +175,18 @@ class ShutdownBarrier:
         """Report again, and return the verdict; `before` is the previous one."""
         self._round += 1
         self.is_waiting_for_others = True
+        # The others may come to their last round a little later than this worker.
         late_s = _LATE_S if before is None else _HELD_UP_S
+
+        def patience_s() -> float | None:
+            left_s = max(0.0, deadline - time.monotonic())
+            return None if left_s == math.inf else left_s + late_s
+
         while True:
             self._workers.require_member()
             num_returned = self._num_returned
-            # The others may come to their last round a little later than this worker.
-            left_s = deadline - time.monotonic()
-            patience_s = None if deadline == math.inf else max(0.0, left_s) + late_s
-            gathering = self._gather(gives_up=left_s <= 0)
-            if not gathering.done.wait_until_done(patience_s):
+            gathering = self._gather(gives_up=deadline <= time.monotonic())
+            if not gathering.done.wait_until_done(patience_s()):
                 raise self._explain(self._worker_above(), timeout_s, before)
             self._workers.require_member()
             if not self._workers.is_open:
@@ -208,16 +197,9 @@ class ShutdownBarrier:
             above = self._worker_above()
             if above.is_self:
                 return self._end_round(self._judge(report), report)
-            if patience_s is not None:
-                patience_s = max(0.0, deadline - time.monotonic()) + late_s
+            kind, metadata = MessageType.SHUTDOWN_BARRIER_REQ, metadata_of(report)
             try:
-                self._asked = self._agent.send(
-                    above,
-                    MessageType.SHUTDOWN_BARRIER_REQ,
-                    (),
-                    metadata_of(report),
-                    patience_s or 0.0,
-                )
+                self._asked = self._agent.send(above, kind, (), metadata, patience_s() or 0.0)
                 if self._num_returned != num_returned or above in self._passed_over:
                     continue
                 reply = self._asked.wait()
@@ -242,13 +224,12 @@ class ShutdownBarrier:
         busy = (f"{under_way} at {self._workers.me.name!r}{waits_for}",) if under_way else ()
         # Now: the store may go once all have been here.
         lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
-        own = Report(self._round, under_way, has_changed, gives_up, busy, self._seen_over(), lost)
-        own = own._replace(after=after.token)
-        gathering = Gathering(own)
+        calls = (self._round, under_way, has_changed, gives_up, busy)
+        gathering = Gathering(Report(*calls, self._seen_over(), lost, after=after.token))
         with self._lock:
             self._begun = begun
             self._gathering = gathering
-            self._note_over(own.over)
+            self._note_over(gathering.own.over)
         self._look_again()
         return gathering
 
@@ -361,29 +342,27 @@ class ShutdownBarrier:
 
     # ---- what is above this worker -------------------------------------------------------------
 
-    def _head(self) -> Worker | None:
-        """Return the nearest member above this one that lives; None if there is none."""
-        for rank in tree.ancestors_of(self._workers.me.rank, self._fan_out):
-            worker = self._member(rank)
-            if worker is not None and not self._is_gone(worker):
-                return worker
-        return None
-
     def _worker_above(self) -> Worker:
-        """Return the worker to which this worker reports; itself where it is the root."""
-        head = self._head()
-        if head is None:
-            living = [one for one in self._below(-1) if not self._is_gone(one)]
-            # No member of a group that gave this worker up is left, itself included.
-            head = min(living, key=lambda one: one.id, default=self._agent.worker())
-        return head
+        """Return the worker to which this worker reports: the nearest one above it that lives;
+        itself where it is the root.
+        """
+        for above in map(self._member, tree.ancestors_of(self._workers.me.rank, self._fan_out)):
+            if above is not None and not self._is_gone(above):
+                return above
+        living = [one for one in self._below(-1) if not self._is_gone(one)]
+        # No member of a group that gave this worker up is left, itself included.
+        return min(living, key=lambda one: one.id, default=self._agent.worker())
 
     def _judge(self, report: Report) -> Verdict:
         """Return the verdict on a round that all have reported."""
-        is_new = not self._over_when_judged.issuperset(report.over)
+        is_again = not self._over_when_judged.issuperset(report.over)
         self._over_when_judged.update(report.over)
-        token = f"{self._workers.me.incarnation:x} {report.round_number}"
-        return verdict_on(report, self._verdict, is_again=is_new, token=token)
+        is_quiet = report.under_way == self._verdict.under_way == 0 and not report.has_changed
+        return Verdict(
+            *(report.under_way, ", ".join(report.busy), report.gives_up, report.round_number),
+            *(is_quiet and not is_again, is_again, report.over, report.lost, report.returned),
+            token=f"{self._workers.me.incarnation:x} {report.round_number}",
+        )
 
     def _end_round(self, verdict: Verdict, report: Report) -> Verdict:
         """Pass a verdict on to those below, and return it."""
@@ -436,7 +415,7 @@ class ShutdownBarrier:
     def _report_came(self, request: Message) -> Reply | Future[Reply]:
         metadata, sender = request.metadata, request.peer
         if metadata.get("only_asks"):
-            return self._tell_who_is_missing()
+            return Reply([], {"missing": self._names_of_missing(), "busy": self._verdict.busy})
         if "passes_over" in metadata:
             self._was_adopted(texts(metadata, "passes_over", sender.id))
             return Reply([], {})
@@ -512,9 +491,6 @@ class ShutdownBarrier:
             self._reported.pop(member, None)
             self._lost_at.setdefault(member, time.monotonic())
         self._look_again()
-
-    def _tell_who_is_missing(self) -> Reply:
-        return Reply([], {"missing": self._names_of_missing(), "busy": self._verdict.busy})
 
     def _names_of_missing(self) -> str:
         """Return who has not reported the round under way to this worker."""

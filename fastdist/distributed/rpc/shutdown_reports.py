@@ -62,23 +62,6 @@ class Gathering:
         self.done: Future[Reply | None] = InternalFuture()
 
 
-def verdict_on(report: Report, before: Verdict, *, is_again: bool, token: str) -> Verdict:
-    """Return the verdict on a round that all have reported, after the one `before`."""
-    is_quiet = report.under_way == before.under_way == 0 and not report.has_changed
-    return Verdict(
-        report.under_way,
-        ", ".join(report.busy),
-        report.gives_up,
-        report.round_number,
-        is_over=is_quiet and not is_again,
-        is_again=is_again,
-        over=report.over,
-        lost=report.lost,
-        returned=report.returned,
-        token=token,
-    )
-
-
 def life_of(worker: Worker) -> str:
     """Return the text that names a worker's life in reports."""
     return f"{worker.record.incarnation:x}"
