@@ -106,8 +106,7 @@ class DistributedOptimizer:
             ended.extend([outcome_of(_step, rref, context_id) for rref in here])
 
         calls = [(rref.owner(), _step, (rref, context_id)) for rref in there]
-        agent = get_current_agent()
-        answers = (agent.client.profiled or agent).call_each(calls, step_here)
+        answers = get_current_agent().client.users.call_each(calls, step_here)
         outcomes([*ended, *answers])
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -2,8 +2,8 @@
 
 # Note [Calls under a profile]
 # Users call other workers by `call`, `call_each` and `call_async` of an agent, and by
-# `create_remote` and `fetch` of its references. While a recording is open `agent.client.profiled`
-# has another object with these five methods, and the public functions go through that. This
+# `create_remote` and `fetch` of its references. The public functions find these five at
+# `agent.client.users`, which is another object while a recording is open. This
 # package's own queries to other workers go by `agent.client` and `agent.send`, and are not
 # profiled.
 
@@ -239,12 +239,12 @@ def _look(agent: RpcAgent | None) -> None:
     # The answer of a call brings its events though the function that made the call has returned.
     is_wanted = _is_recording or calling.has_calls()
     if _profiled is not None and not (is_wanted and _profiled.agent is agent):
-        _profiled.agent.client.profiled = None
+        _profiled.agent.use_plain_calls()
         _profiled = None
         interceptors.install("profiler", _serving)
     if _profiled is None and is_wanted and agent is not None:
         interceptors.install("profiler", calling)
-        _profiled = agent.client.profiled = ProfiledCalls(agent)
+        _profiled = agent.client.users = ProfiledCalls(agent)
 
 
 def worker_starts(worker_id: int) -> None:

@@ -6,6 +6,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from fastdist.concurrency.future import Future, outcome_of
@@ -149,6 +150,14 @@ class RpcAgent(ABC):
     ) -> LaneCall | None:
         """Send a request whose sender takes the answer itself; see Client.send_direct."""
         return self.client.send_direct(to, kind, tensors, metadata)
+
+    def use_plain_calls(self) -> None:
+        """Let users' calls go to this agent and its references; a profile puts others in between:
+        see profiler/calls.py.
+        """
+        own = (self.call, self.call_each, self.call_async)
+        ways = (*own, self.rrefs.create_remote, self.rrefs.fetch)
+        self.client.users = SimpleNamespace(**{way.__name__: way for way in ways})
 
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
         """Run function(*arguments) soon in the agent's pool, behind no user's work.

@@ -110,7 +110,7 @@ def rpc_sync(
         info = worker_to_call(agent, to, func)
         args = () if args is None else arguments_of(args)
         kwargs = {} if kwargs is None else keywords_of(kwargs)
-        return (agent.client.profiled or agent).call(info, func, args, kwargs, timeout)
+        return agent.client.users.call(info, func, args, kwargs, timeout)
     except Exception as error:
         fold(error)
         raise
@@ -165,8 +165,7 @@ def rpc_async(
     info = worker_to_call(agent, to, func)
     args = () if args is None else arguments_of(args)
     kwargs = {} if kwargs is None else keywords_of(kwargs)
-    calls = agent.client.profiled or agent
-    future: Future[Any] = calls.call_async(info, func, args, kwargs, timeout)
+    future: Future[Any] = agent.client.users.call_async(info, func, args, kwargs, timeout)
     futures = getattr(futures_of_block, "future_list", None)
     if futures is not None:
         futures.append(future)
@@ -223,10 +222,8 @@ def remote(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    calls = agent.client.profiled or agent.rrefs
     given = info, func, arguments_of(args), keywords_of(kwargs), timeout
-    rref: RRef[Any] = calls.create_remote(*given)
-    return rref
+    return agent.client.users.create_remote(*given)  # type: ignore[no-any-return]
 
 
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:

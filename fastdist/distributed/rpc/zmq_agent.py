@@ -119,6 +119,7 @@ class ZmqAgent(RpcAgent):
         self.notice_sender = NoticeSender(self.client.send)
         workers.lost_callbacks.append(self._arenas.peer_lost)
         self.rrefs = RRefContext(workers, self.client, self.notice_sender, id_offset())
+        self.use_plain_calls()
         self.leaving = Leaving(self, self._give_up)
         keeper = keeper_of(store, workers, lambda: self.leaving.needs_store)
         if keeper is not None:

@@ -62,9 +62,8 @@ class Client:
         self.device_map_to = device_map_to
         self._gave_up = gave_up
         self._numbers = itertools.count()
-        # While a profile records, users' calls go through this instead of the agent and its
-        # references: see profiler/calls.py.
-        self.profiled: Any = None
+        # The five functions through which users' calls go: see RpcAgent.use_plain_calls.
+        self.users: Any = None
         # Requests that wait to be sent again. Entries come and go one at a time.
         self.resends: set[Resend] = set()
 

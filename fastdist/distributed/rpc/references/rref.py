@@ -219,8 +219,7 @@ class RRef(Generic[T]):
                 "rpc.shutdown(): fetch it before"
             )
         self._require_owner()
-        context = self._context
-        value: T = (context.client.profiled or context).fetch(self, timeout)
+        value: T = self._context.client.users.fetch(self, timeout)
         return value
 
     def _require_owner(self) -> None:
