@@ -163,9 +163,8 @@ def rpc_async(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    args = () if args is None else arguments_of(args)
-    kwargs = {} if kwargs is None else keywords_of(kwargs)
-    future: Future[Any] = agent.client.users.call_async(info, func, args, kwargs, timeout)
+    given = info, func, arguments_of(args), keywords_of(kwargs), timeout
+    future: Future[Any] = agent.client.users.call_async(*given)
     futures = getattr(futures_of_block, "future_list", None)
     if futures is not None:
         futures.append(future)

@@ -358,9 +358,12 @@ class ShutdownBarrier:
         is_again = not self._over_when_judged.issuperset(report.over)
         self._over_when_judged.update(report.over)
         is_quiet = report.under_way == self._verdict.under_way == 0 and not report.has_changed
+        calls = (report.under_way, ", ".join(report.busy), report.gives_up, report.round_number)
         return Verdict(
-            *(report.under_way, ", ".join(report.busy), report.gives_up, report.round_number),
-            *(is_quiet and not is_again, is_again, report.over, report.lost, report.returned),
+            *(*calls, is_quiet and not is_again, is_again),
+            over=report.over,
+            lost=report.lost,
+            returned=report.returned,
             token=f"{self._workers.me.incarnation:x} {report.round_number}",
         )
 
