@@ -406,10 +406,10 @@ class ThreadPool:
 
 
 def lend_slot() -> Waiting | None:
-    """Let other users' work run in the stead of what runs on this thread and is about to wait.
+    """Lend the slot of this thread, which is about to wait, to other users' work.
 
-    Return the argument for take_slot_back at the end of the wait; None on a thread without a slot
-    to lend: one outside of pools, one that runs uncounted work, or one that has lent it already.
+    Return the argument for take_slot_back at the end of the wait. Return None on a thread that has
+    no slot to lend: outside of pools, in uncounted work, or when it has lent its slot already.
     """
     if not _current.holds_slot:
         return None

@@ -85,7 +85,7 @@ class Pipeline:
 
 
 def train(demo: Demo) -> int:
-    """Lead, as the master."""
+    """Train the pipeline from the master, which calls the other workers."""
     digits = load_digits(demo.seed)
     alone = make_layers()
     model = Pipeline(alone)

@@ -266,7 +266,7 @@ STAY_AS_THEY_ARE.add(LazyConjNeg)
 
 
 def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
-    """Return the view that shows change of the numbers of value, a view for it alone."""
+    """Return a view of value that applies change to its numbers when they are read."""
     out: Any = object.__new__(LazyConjNeg)
     out.value, out.change, out._layout = value, change, value._layout
     out._node, out._kept_extra = (None, None), Extra()

@@ -81,8 +81,9 @@ def _number(value: Any) -> Any:
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Write fill_value where all indices are equal; with wrap, a matrix higher than wide gets a
-    further diagonal each width + 1 rows.
+    """Write fill_value where all indices are equal.
+
+    With wrap, the diagonal of a matrix with more rows than columns starts again each width + 1 rows.
 
     Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
     """

@@ -245,8 +245,9 @@ def _number_of(value: Any) -> Any:
 
 
 def is_plain_number(value: Any, dtype: DType) -> bool:
-    """Return whether a value is a small number of Python that a dtype of 4 or 8 bytes holds as it
-    is, up to the rounding of floats: NumPy writes it as PyTorch does.
+    """Return whether value is a small Python number that NumPy stores in dtype as PyTorch does.
+
+    Such a dtype has 4 or 8 bytes; a float may be rounded.
     """
     kind = value.__class__
     if kind is float:

@@ -77,7 +77,7 @@ class Failure(NamedTuple):
 class BackwardPass:
     """One worker's part of one pass.
 
-    Thread  any; `_lock` guards the counts, the awaited and the outstanding. The thread that runs or
+    Thread  any; `_lock` guards the counts, `_awaited` and `_outstanding`. The thread that runs or
             queues a send stores the gradients that arrived for it
     """
 

@@ -1,8 +1,8 @@
-"""Connectionist temporal classification on the CPU: sums over all ways of a text in time.
+"""Connectionist temporal classification on the CPU: sums over all alignments of a text in time.
 
 log_probs is (time, samples, classes). A row of letters is a text with a blank around each of its
-classes; sizes says of each sample how many steps it has, and how many letters. All sums are made of
-logarithms, in float64: over a thousand steps float32 loses the last third of a gradient's digits.
+classes; sizes has the number of steps and of letters of each sample. Sums add logarithms, in
+float64: over a thousand steps float32 loses the last third of a gradient's digits.
 """
 
 from __future__ import annotations

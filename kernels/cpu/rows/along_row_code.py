@@ -279,8 +279,8 @@ def _build_turns(loops: Sequence[_Loop], begin: Any, end: Any, turn: int) -> Non
             for loop in loops:
                 loop.take(i, place, None)
             if len(loops) > 1:
-                # Nothing, but no load is moved to its other side: LLVM would take the vectors of a
-                # stream together.
+                # An empty instruction that no load may cross: otherwise LLVM would group the
+                # vectors of a stream.
                 build.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
 
 

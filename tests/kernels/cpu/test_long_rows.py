@@ -81,8 +81,8 @@ def by_softmax(g: Array, x: Array) -> Array:
     return y * (g - (g * y).sum(-1, keepdims=True))
 
 
-# The call, the same of NumPy in float64, and its gradient from g (with a last axis of 1 where the
-# last axis is reduced) and x.
+# For each name: the call, the same computation in NumPy with float64, and its gradient from g and
+# x. If the last axis is reduced, that of g has length 1.
 ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "sum": (lambda x: x.sum(-1), lambda x: x.sum(-1), lambda g, x: g + 0 * x),
     "mean": (lambda x: x.mean(-1), lambda x: x.mean(-1), lambda g, x: g / x.shape[-1] + 0 * x),

@@ -62,8 +62,8 @@ _NOTHING: Final[Item] = [TUPLE, 1, 1, []]
 # bytes. Our Pickler's output for honest values needs about once its bytes.
 _FREE: Final = 1 << 20
 _TIMES: Final = 16
-# The bound on memory of lists, dicts and sets without their content: one byte makes one. Our
-# Pickler writes two bytes for an empty list or dict.
+# The bound on the memory of lists, dicts and sets without their content, in times of the pickle's
+# size: one byte can create one. Our Pickler writes two bytes for an empty list or dict.
 _ROOM_TIMES: Final = 48
 _ROOM_OF: Final = {ITEMS: 64, KEYS: 72, MEMBERS: 224}
 _MOST_BYTES_OF_A_NAME: Final = 4096

@@ -93,7 +93,7 @@ def test_what_goes_there_and_back_is_what_was_sent(members: Group) -> None:
 
 
 def how_once_answered() -> str:
-    """Return how this worker sends, once the other has read what it offered of its memory."""
+    """Return how this worker sends, once the other worker has read the offer of its memory."""
     deadline = time.monotonic() + DEADLINE_S
     while " yet)" in how():
         assert time.monotonic() < deadline, how()
