@@ -94,7 +94,7 @@ class Future(Generic[T]):
     def wait(self, timeout: float | None = None) -> T:
         """Return the value, or raise the error, once it has arrived.
 
-        Units   timeout in seconds; None waits for ever
+        Units   timeout in seconds; None waits forever
         Raises  TimeoutError if nothing came within timeout; the error that completed this Future
         """
         if self._state == _PENDING and not self._wait_until_done(timeout):
@@ -310,7 +310,7 @@ class Future(Generic[T]):
                     except Exception:
                         _logger.exception(_CALLBACK_RAISED)
                 # A closed pool takes nothing any more; whoever waits for a callback must not wait
-                # for ever.
+                # forever.
                 elif not executor.submit(_call, callback, self):
                     _call(callback, self)
         except BaseException as error:

@@ -299,7 +299,7 @@ class ThreadPool:
             target=self._live, name=f"{self.name}-{self._threads_made}", daemon=True
         )
         self._threads_made += 1
-        # First: stop() would wait for ever for one that could not be started.
+        # First: stop() would wait forever for one that could not be started.
         thread.start()
         self._threads.add(thread)
 
@@ -439,7 +439,7 @@ def _run(work: Work) -> None:
     try:
         work.function(work.argument)
     except BaseException:
-        # SystemExit, too: a thread that went with it would keep its slot, or the lead, for ever.
+        # SystemExit, too: a thread that went with it would keep its slot, or the lead, forever.
         _logger.exception(
             "a task of the thread pool raised an error, which should have been set on a Future"
         )

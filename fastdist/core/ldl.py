@@ -35,7 +35,7 @@ def valid_pivots(pivots: Array) -> bool:
 
 
 def factor(x: Array, hermitian: bool) -> tuple[Array, Array, int]:
-    """Return L with D on and beside its diagonal, the pivots, and the number of the first pivot
+    """Return L with D on and next to its diagonal, the pivots, and the number of the first pivot
     that is 0, of one matrix, whose lower triangle is read.
     """
     with np.errstate(all="ignore"):

@@ -75,7 +75,7 @@ class PointwiseRule:
     # Numbers that the dtype must hold, and numbers that do not affect the dtype.
     held: frozenset[str]
     factors: frozenset[str]
-    # See Note [Numbers beside half types] in pointwise.py.
+    # See Note [Numbers next to half types] in pointwise.py.
     exact: frozenset[str]
     scaled_by: frozenset[str]
     # The operands that no number may replace, and whether one may replace each of them.

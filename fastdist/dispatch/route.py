@@ -211,7 +211,7 @@ def casting(
             array = backend.from_numpy(array, index)
         if dtype is None:
             return array
-        # A number beside a device's arrays stays one: it goes by value.
+        # A number next to a device's arrays stays one: it goes by value.
         home = host if array.__class__ is np.ndarray else backend
         return as_array(home, array, dtype.numpy, index)
 

@@ -450,7 +450,7 @@ class _Cat(_Joined):
 
 
 class _Stack(_Joined):
-    """Values of several regions, beside each other along dim."""
+    """Values of several regions, next to each other along dim."""
 
     @property
     def event_dim(self) -> int:

@@ -252,7 +252,7 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """Transforms of parts that lie beside each other along dim."""
+    """Transforms of parts that lie next to each other along dim."""
 
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)

@@ -83,7 +83,7 @@ def _number(value: Any) -> Any:
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Write fill_value where all indices are equal.
 
-    With wrap, the diagonal of a matrix with more rows than columns starts again each width + 1 rows.
+    With wrap, a tall matrix gets a further diagonal after each width + 1 rows.
 
     Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
     """

@@ -89,7 +89,7 @@ def require_given(name: str, argument: str, values: tuple[Any, ...]) -> None:
 
 def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
     """Raise RuntimeError for parameters of a norm in another dtype than its input's, but for
-    float32 beside a half type.
+    float32 next to a half type.
     """
     dtype = layout.dtype
     for one in parameters:

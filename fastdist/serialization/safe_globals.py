@@ -123,7 +123,7 @@ def _size(args: tuple[Any, ...], budget: Budget) -> Size:
 
 def _device(args: tuple[Any, ...], budget: Budget) -> Device:
     kind, *index = args
-    # Devices are kept for ever, so a file may name no more of them than a machine has.
+    # Devices are kept forever, so a file may name no more of them than a machine has.
     if type(kind) is not str or len(kind) > _LONGEST_DEVICE or len(index) > 1:
         raise UnpicklingError(f"a device is made of a name and a number, not of {brief(args)}")
     if index and not (type(index[0]) is int and 0 <= index[0] < _MOST_DEVICES):

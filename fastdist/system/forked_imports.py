@@ -2,7 +2,7 @@
 
 # Note [Forks and imports]
 # Python locks a module while a thread imports it. A child that is forked meanwhile finds the lock
-# held by a thread that it does not have, and its own import of that module waits for ever. Kernels
+# held by a thread that it does not have, and its own import of that module waits forever. Kernels
 # are imported at their first use, by whichever thread comes first, so that a fork looks for such
 # imports and waits for their end. Imports of other packages are not looked at: a program may run
 # for as long as it likes inside of one.

@@ -27,7 +27,7 @@ _cache: dict[tuple[Any, ...], Tensor] = {}
 
 def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: bool = True) -> Any:
     """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
-    decide. With half types it is wider: see Note [Numbers beside half types].
+    decide. With half types it is wider: see Note [Numbers next to half types].
 
     A floating dtype takes any number without promotion, an integer dtype the integers that it
     holds. NaN is never cached, because a look-up would not find it.

@@ -22,7 +22,7 @@ TINY_LIMIT = SMALL_LIMIT
 Shape = tuple[int, ...]
 
 # The routes for two layouts are stored on the first of them. A program with ever new shapes would
-# fill the table for ever, so a full one is cleared.
+# fill the table forever, so a full one is cleared.
 _ROUTES_PER_LAYOUT = 256
 
 

@@ -94,7 +94,7 @@ def test_two_locks_in_two_orders_are_found(
         pass
     assert lock_order.violations(lock_order.read_pairs(tmp_path), levels) == []
     with inner:
-        assert outer.acquire(blocking=False)  # whoever does not wait cannot wait for ever
+        assert outer.acquire(blocking=False)  # whoever does not wait cannot wait forever
         outer.release()
     assert lock_order.violations(lock_order.read_pairs(tmp_path), levels) == []
     with inner, outer:

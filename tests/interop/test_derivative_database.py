@@ -1,4 +1,4 @@
-"""Derivatives beside PyTorch's, for what its own database of ops gives them.
+"""Derivatives next to PyTorch's, for what its own database of ops gives them.
 
 Some ops in float64, others in complex128; `--slow` tries all of them in both.
 """

@@ -43,7 +43,7 @@ class Transport(Protocol):
             CollectiveLostError, on every member: it names a member that ended or is unreachable.
             CollectiveTimeoutError: it names the members that had not come by the deadline.
             After an error what the caller may read holds what it held before.
-    Thread  one at a time, but for send and recv, which any may call beside each other, and abort
+    Thread  one at a time, but for send and recv, which any may call next to each other, and abort
     """
 
     rank: int

@@ -93,7 +93,7 @@ class RpcAgent(ABC):
     ) -> Any:
         """Run function on another worker, wait, and return its result.
 
-        Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
+        Units   timeout_s: 0 waits forever, UNSET_RPC_TIMEOUT takes the default
         """
         return self._begin(to, function, args, kwargs, timeout_s).wait()
 

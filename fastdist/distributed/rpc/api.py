@@ -86,7 +86,7 @@ def rpc_sync(
 ) -> Any:
     """Run func(*args, **kwargs) on worker `to`, wait, and return its result.
 
-    Units   timeout in seconds; 0 waits for ever, the default is the options' rpc_timeout
+    Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
     Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
             WorkerLostError naming the worker
 
@@ -95,7 +95,7 @@ def rpc_sync(
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments; tensors arrive with their history inside of a context.
         kwargs: Its keyword arguments.
-        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+        timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
     Returns:
@@ -152,7 +152,7 @@ def rpc_async(
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+        timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
     Returns:
@@ -209,7 +209,7 @@ def remote(
         func: A function that the owner can import, or a class to make an object of.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        timeout: Seconds that the owner may take to make the value; 0 waits for ever, -1 takes the
+        timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
             options' rpc_timeout (60).
 
     Returns:

@@ -65,7 +65,7 @@ class Watch(ABC):
 
     @abstractmethod
     def fileno(self) -> int | None:
-        """Return a descriptor to poll beside others, None where next must be called in turns.
+        """Return a descriptor to poll next to others, None where next must be called in turns.
 
         Note    sleep on it only after next(0) has returned None: it is edge triggered
         """

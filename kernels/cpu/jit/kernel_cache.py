@@ -186,7 +186,7 @@ class Overloads:
     for the types of what it is called with, as Numba's dispatchers do. With `given`, the function
     is what the one of that name returns for it.
 
-    Note    the loaded function compares the types itself, so a call takes 60 ns beside its own time
+    Note    the loaded function compares the types itself, so a call takes 60 ns more than its work
     """
 
     __slots__ = ("_functions", "_given", "_module", "_name")

@@ -2,7 +2,7 @@
 
 As in its twin on the CPU, what cannot be computed of one matrix is NaN and says so in `info`. That
 stays on the GPU: who reads `info` waits for it. Where numbers are not finite the libraries are
-given others, since a method that goes on until it is done may go on for ever.
+given others, since a method that goes on until it is done may go on forever.
 """
 
 from __future__ import annotations

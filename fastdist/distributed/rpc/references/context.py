@@ -121,7 +121,7 @@ class RRefContext:
             if held is not None:
                 self._step(held, Event.UNSENT)
             else:
-                # Else it would wait for its maker for ever. The error itself holds this reference.
+                # Else it would wait for its maker forever. The error itself holds this reference.
                 self.owned.fail(rref_id, RpcError(f"the call that makes it was not sent: {error}"))
             raise
         rref._creation = creation

@@ -305,7 +305,7 @@ class RRef(Generic[T]):
 
     def _serialize(self) -> tuple[object, ...]:
         """Raise NotImplementedError: the owner counts each reference, by the message that carries
-        it, and one outside of messages would be kept for ever.
+        it, and one outside of messages would be kept forever.
         """
         self._require_made()
         raise NotImplementedError(
