@@ -162,7 +162,7 @@ class Future(Generic[T]):
             self._add(_Continuation(callback, child))
             return child
         finally:
-            del child  # where the callback has failed by now its error holds this frame
+            del child  # if the callback failed, its error's traceback holds this frame: a cycle
 
     def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
         """Call callback(self) once this Future is done; log what it raises.

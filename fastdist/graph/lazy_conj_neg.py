@@ -136,7 +136,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def _extra(self) -> Any:
-        """Its base and version as a view; its tangents are value's and are not kept."""
+        """The base and version of this view; its tangents are computed from those of value."""
         self._kept_extra.tangents = None
         return self._kept_extra
 

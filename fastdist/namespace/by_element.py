@@ -39,7 +39,7 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """Write callable(e, x, y) over each element e, x and y being the others' there; it is slow.
+    """Replace each element e by callable(e, x's element, y's element); this is slow.
 
     Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
             another device, or where callable returns no number

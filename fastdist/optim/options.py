@@ -15,9 +15,9 @@ _NOT_NEGATIVE = frozenset(
 
 
 def checked(**options: Any) -> dict[str, Any]:
-    """Return the options of a constructor, each in range.
+    """Return the options of a constructor after checking their ranges.
 
-    Raises  ValueError for the first that is not
+    Raises  ValueError for the first option that is out of range
     """
     for name, value in options.items():
         if name == "lr":

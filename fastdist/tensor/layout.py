@@ -131,8 +131,8 @@ class Layout:
             )
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.routes, layout.uniform_routes, layout.size = RouteTable(), {}, None
-        # Stored last: a finalizer or a signal's handler, which may run at any line and under the
-        # lock, may have made and stored the same one.
+        # Stored last: a finalizer or a signal handler may run at any line, also under the lock, and
+        # may have stored an equal layout.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)
             # Arrays of devices always have their strides: the next one finds the layout at once.

@@ -32,7 +32,7 @@ class Signal:
         self.struck = False
         self._handler = handler
         self._left = 0
-        # By frame: whether the instruction before was one of those.
+        # By frame: whether the previous instruction was a place to strike at.
         self._looks: dict[FrameType, bool] = {}
 
     def during(self, function: Callable[[], object], number: int) -> bool:

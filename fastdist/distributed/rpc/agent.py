@@ -53,7 +53,7 @@ class RpcAgent(ABC):
     # ---- who is there --------------------------------------------------------------------------
 
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
-        """Return this worker, or the one of a name or id.
+        """Return the WorkerInfo of this worker, or of the one with this name or id.
 
         Raises  RpcError naming the workers that exist; TypeError for a value that is not a name
         """

@@ -490,9 +490,9 @@ def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
 
 
 def _to_worker_info(to: To) -> WorkerInfo:
-    """Return the WorkerInfo of a name, an id or a WorkerInfo.
+    """Return the WorkerInfo of the worker with this name or id.
 
-    Raises  ValueError or RpcError for no worker
+    Raises  ValueError or RpcError if there is no such worker
     """
     return worker_to_call(get_current_agent(), to, print)
 

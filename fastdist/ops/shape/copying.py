@@ -274,9 +274,9 @@ def to(
 
     Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
 
-    Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
-            does for channels that lie last alone. non_blocking: what comes from pinned memory, or
-            goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
+    Note    with contiguous_format a tensor with gaps or in another order is copied; PyTorch copies
+            it only if it is channels_last. With non_blocking, copies from pinned memory or from a
+            GPU to the CPU are queued on the stream, and may end after the return
 
     Args:
         input: The tensor.

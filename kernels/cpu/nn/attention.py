@@ -284,8 +284,9 @@ class _Slopes:
     def of(
         self, unit: _Unit, towards: Array, result: Array, log_sum: Array
     ) -> tuple[Array, Array, Array]:
-        """Return the weights of a block, their slopes, and its queries, times factor; towards are
-        the slopes of its result.
+        """Return the weights of a block, the gradients of their scores, and its scaled queries.
+
+        `towards` is the gradient of the block's result.
         """
         query = self._scores.queries(unit)
         scores, _ = self._scores.of(unit, query)

@@ -182,8 +182,9 @@ def _apart(facts: CallFacts, name: str) -> str:
 
 
 def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> str:
-    """Return the name of the loop that reads two rows at a time, given the plain loop's name, if
-    that pays: where rows are near, or with `far` also where they are far.
+    """Return the name of the loop that reads two rows at a time, or name if that is not faster.
+
+    It is faster for data in near caches, and with `far` also for data beyond all caches.
     """
     row_bytes = n * int(dtype.itemsize)
     size_bytes = rows * row_bytes

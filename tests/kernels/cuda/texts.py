@@ -107,8 +107,8 @@ def texts_of_tails() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_dtypes() -> Iterator[tuple[str, str]]:
-    """Yield the texts of each function source_of... for a floating dtype, if it needs no more, and
-    for all its other arguments.
+    """Yield the texts of each function source_of_* that needs only a floating dtype, for all values
+    of its other arguments.
     """
     for path in sorted(KERNELS.rglob("*.py")):
         parts = path.relative_to(KERNELS).with_suffix("").parts
