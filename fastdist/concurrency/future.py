@@ -488,7 +488,7 @@ def outcomes(futures: Iterable[Future[Any]]) -> list[Any]:
 
 
 def outcome_of(function: Callable[..., Any], *args: Any) -> Future[Any]:
-    """Call a function, and return a Future of what it returned, or of the error that it raised."""
+    """Call a function, and return a Future of its result or of its error."""
     outcome: Future[Any] = Future()
     try:
         outcome.set_result(function(*args))

@@ -219,7 +219,7 @@ def casting(
 
 
 def arrays_of(values: Sequence[Any]) -> list[Any]:
-    """Return the raw arrays of tensors; None for what is not given."""
+    """Return the raw arrays of tensors; None for those that are not given."""
     return [None if one is None else one._array for one in values]
 
 

@@ -63,7 +63,7 @@ class CorrCholeskyTransform(Transform):
         return Size((*shape[:-1], d, d))
 
     def inverse_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         _require_axes(shape, 2)
         if shape[-2] != shape[-1]:
             raise ValueError("Input is not square")
@@ -122,7 +122,7 @@ class StickBreakingTransform(Plain):
         return Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         _require_axes(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
 

@@ -47,7 +47,7 @@ def make_layers() -> nn.Sequential:
 
 
 class Stage(nn.Module):
-    """Some of the layers, where they live; takes a reference to what the stage before made."""
+    """Some of the layers, on their worker; takes a reference to the previous stage's result."""
 
     def __init__(self, layers: nn.Sequential) -> None:
         super().__init__()

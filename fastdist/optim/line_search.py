@@ -75,7 +75,7 @@ def _zoom(
     most: int,
     longest: Tensor,
 ) -> tuple[Point, int]:
-    """Return a point between two that will do, or the lower end of what was left of them."""
+    """Return an acceptable point between two, or the lower end of the last interval."""
     low, high = _lower_first(bracket)
     is_stuck = False
     while count <= most:

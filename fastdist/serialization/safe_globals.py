@@ -50,7 +50,7 @@ Call = Callable[[tuple[Any, ...], Budget], Any]
 
 
 def plain_call(thing: Any) -> Call | None:
-    """Return how a class or function of the fixed list is called; None for what is only named."""
+    """Return how a listed class or function may be called; None if it may only be named."""
     # It might be a tuple of another kind, whose hash takes exponential time if its parts are
     # shared.
     return _PLAIN.get(thing) if isinstance(thing, _CALLED) else None

@@ -189,7 +189,7 @@ def _parts_of(stream: ByteStream) -> dict[str, tuple[int, int]]:
 
 
 def _entry(header: bytes) -> tuple[str, int, bool] | None:
-    """Return name, size and whether it is an ordinary file; None for what is not an entry."""
+    """Return name, size and whether it is an ordinary file; None if it is not an entry."""
     try:
         told = int(header[148:156].rstrip(b" \0") or b"x", 8)
         size = int(header[124:136].rstrip(b" \0") or b"0", 8)

@@ -24,13 +24,13 @@ _LOOK_EACH_S: Final = 0.002
 
 
 class Forks:
-    """Whether another fork handler waits for imports, together with what it takes itself."""
+    """Whether another fork handler waits for imports, together with its own locks."""
 
     wait_elsewhere = False
 
 
 def others_import() -> bool:
-    """Return whether another thread imports a module of ours, or of what we import late."""
+    """Return whether another thread imports one of our modules, or one that we import late."""
     mine = threading.get_ident()
     return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != mine)
 

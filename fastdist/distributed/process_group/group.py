@@ -350,7 +350,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("all_to_all_single", agreed, act, [output], opts)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Send one tensor to each member, and fill a list with what each sends here."""
+        """Send one tensor to each member, and fill a list with those that each sends here."""
         opts = AllToAllOptions() if opts is None else opts
         outs, inputs = _as_list(output_tensors), _as_list(input_tensors)
         require_tensors("all_to_all", "output_tensor_list", outs, require_target)

@@ -122,7 +122,7 @@ class MpiTransport:
             flat[...] = found
 
     def broadcast(self, call: Call, array: Array, root: int) -> None:
-        """Replace array on all members by what root has."""
+        """Replace array on all members by that of root."""
         self._meet(call)
         data = _bytes_of(array)
         room = data if self.rank == root else np.empty_like(data)

@@ -260,7 +260,7 @@ def add_hooks(
 
 
 def add_debug_info(ask: Callable[[], Mapping[str, object]]) -> None:
-    """Let what ask() returns be part of what rpc.get_debug_info() tells."""
+    """Add the result of ask() to rpc.get_debug_info()."""
     _debug_infos.append(ask)
 
 

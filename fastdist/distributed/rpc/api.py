@@ -407,7 +407,7 @@ def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
 def _delete_all_user_and_unforked_owner_rrefs(
     timeout: timedelta = timedelta(seconds=constants.SHUTDOWN_TIMEOUT_S),
 ) -> None:
-    """Give up all references of this worker to what others own, and tell these."""
+    """Release all references of this worker to values of others, and notify their owners."""
     get_current_agent().rrefs.delete_all(time.monotonic() + timeout.total_seconds())
 
 

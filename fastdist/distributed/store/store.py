@@ -101,7 +101,7 @@ class Store:
         self._timeout = timedelta(seconds=seconds(timeout))
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Put value under key, in place of what was there."""
+        """Store value under key, replacing any earlier value."""
         self.multi_set([key], [value])
 
     def get(self, key: str) -> bytes:

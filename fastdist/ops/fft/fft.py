@@ -133,7 +133,7 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
 @composite(homes="fft", out="kind")
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """Return hfft along the last of dim of what fft makes of input along the others."""
+    """Return hfft along the last axis of dim, after fft along the other axes of dim."""
     return _all_hermitian(input, s, dim, norm)
 
 

@@ -97,7 +97,7 @@ _known_ends = functools.lru_cache(maxsize=256)(_checked_ends)
 
 @functools.cache
 def _node(mode: str, axes: int) -> str:
-    """Return PyTorch's name of the Node; it copies each part of what it pads in circles."""
+    """Return PyTorch's name of the Node; circular padding copies part by part."""
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     return "CopySlices" if word is None else node_named(f"{word}{axes}d")
 

@@ -50,7 +50,7 @@ def _around(input: Any, number: float, reach: float) -> tuple[float, float]:
 
 
 def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
-    """Return the ends of a histogram's intervals: those given, or else of what is counted."""
+    """Return the ends of a histogram: those given, or else the smallest and largest element."""
     if given is not None:
         low, high = map(float, given)
     elif column._layout.numel:

@@ -203,7 +203,7 @@ class Overloads:
         return self._find(given)(*given)
 
     def is_stored(self, *given: Any) -> bool:
-        """Return whether a call with the like of what is given needs no compiler."""
+        """Return whether a call with such arguments needs no compiler."""
         return _is_stored(self._key(tuple(map(type_of, given))), exact=True)
 
     def _key(self, types: tuple[tuple[Any, ...], ...]) -> tuple[str, str, str]:

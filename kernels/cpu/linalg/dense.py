@@ -385,7 +385,7 @@ def singular_values(x: Array, out: Array, info: Array) -> None:
 
 
 def _require_finite(x: Array) -> None:
-    """Raise for what is not finite, with which LAPACK may go round forever."""
+    """Raise for elements that are not finite: LAPACK may loop forever with them."""
     if not np.isfinite(x).all():
         raise _Failed
 

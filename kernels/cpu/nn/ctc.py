@@ -180,7 +180,7 @@ def _own_texts(log_probs: Array, letters: Array, sizes: Array) -> tuple[Array, A
 
 
 def _refuse(found: int, what: int, shape: tuple[int, ...], most: int) -> None:
-    """Raise for what a loop has found: a letter (1), a number of steps (2) or of letters (3)."""
+    """Raise for the fault that a loop found: a letter (1), a number of steps (2) or letters (3)."""
     if what == 1:
         raise OutOfBounds(f"ctc_loss: targets are in 0 ... {shape[2] - 1}, got {found}")
     if what == 2:

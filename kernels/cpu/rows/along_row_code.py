@@ -400,7 +400,7 @@ class _Loop:
                 build.store(self.many.constant(0.0), cell)
 
     def end(self, rest: _Loop) -> None:
-        """Keep the numbers that the steps reduce to; rest is the loop of what was left."""
+        """Keep the numbers that the steps reduce to; rest is the loop over what is left."""
         self.fold()
         for step in self.reduces:
             value = self._joined_lanes(step)
@@ -424,7 +424,7 @@ class _Loop:
         return halved(build, value, join)
 
     def _total(self, step: Reduce, value: Any) -> Any:
-        """Return the number that a step makes of what it reduced to."""
+        """Return the final number of a step from its reduced value."""
         build = self.builder
         if step.how == "nan":
             is_nan = build.icmp_signed(">", value, self.many.infinite_bits)

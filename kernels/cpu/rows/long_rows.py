@@ -480,7 +480,7 @@ def _added_in_columns(rows: int, n: int, dtype: Any) -> WithParameters:
 
 
 def rms_norm(facts: CallFacts) -> Run | None:
-    """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
+    """Return the RMS norm of a matrix, and the factor of each row."""
     if not _is_layer_norm(facts):
         return None
     shape, dtype = facts.shape, facts.dtype

@@ -300,7 +300,7 @@ def _full(value: Any, rows: int) -> Array:
 
 
 def _inside(places: Array, n: int, wrong: Array) -> Array:
-    """Return the places of the rows, 0 for what a row does not have, which is reported. They are
+    """Return the places in the rows; 0 for one outside of its row, which is reported. They are
     private: NumPy reads an index again after its check, see Note [Indices that change].
     """
     places = places.copy()

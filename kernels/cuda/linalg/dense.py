@@ -434,7 +434,7 @@ def _stack(x: Any) -> Any:
 
 
 def _finite_stack(x: Any) -> tuple[Any, Any]:
-    """Return such a copy, zeros in the place of what is not finite, and which matrices are."""
+    """Return a copy with zeros for matrices that are not finite, and which ones are finite."""
     import cupy
 
     stack = _stack(x)

@@ -1,4 +1,4 @@
-"""Matrix products, on CUDA arrays: cuBLASLt, and CuPy for what that has no kernel for."""
+"""Matrix products of CUDA arrays: by cuBLASLt, or by CuPy where that has no kernel."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def _in_four_axes(mask: Any) -> Any:
 
 
 def _stored(scores: Any, like: Any) -> Any:
-    """Return the place for what products are made of: that of scores, unless these are wider."""
+    """Return the room for operands of products: that of scores, unless these are wider."""
     import cupy
 
     return scores if scores.dtype == like.dtype else cupy.empty(scores.shape, like.dtype)

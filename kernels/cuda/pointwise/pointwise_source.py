@@ -406,7 +406,7 @@ tiled({self._parameters()}Out* out, Walk walk) {{
         return f"Pack<{self._stored(i)}, PACK>"
 
     def _piece(self, i: int) -> str:
-        """Return the type of what a thread fetches of input i in a row."""
+        """Return the type of the elements of input i that a thread loads at once."""
         return f"Pack<{self._stored(i)}, {1 if self._operands[i].one_column else 'PACK'}>"
 
     def _stored(self, i: int) -> str:

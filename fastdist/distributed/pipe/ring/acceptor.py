@@ -53,7 +53,7 @@ class RingCaller:
         return True
 
     def go_on(self) -> bool:
-        """Write more of what there was no room for; return whether all is written."""
+        """Write more of the data that did not fit; return whether all is written."""
         with self._lock:
             return self.end.go_on()
 

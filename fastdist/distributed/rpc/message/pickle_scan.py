@@ -154,7 +154,7 @@ def _is_text(items: list[Item]) -> bool:
 
 
 class _Scan:
-    """The stack of an Unpickler, with what is known of values in place of them."""
+    """The stack of an Unpickler, with known facts in place of values."""
 
     def __init__(self, body: bytes, max_nesting: int, examine: Examine) -> None:
         self.found: dict[tuple[str, str], Any] = {}
@@ -348,7 +348,7 @@ class _Scan:
 
 
 def _copied(items: list[Item]) -> int:
-    """Return how much is copied of what a call or a state is given: bytes, and entries."""
+    """Return how many bytes and entries a call or a state copies."""
     total = len(items)
     for item in items:
         kind = item[0]

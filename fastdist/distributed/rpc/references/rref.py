@@ -158,7 +158,7 @@ class RRef(Generic[T]):
 
     @classmethod
     def _make(cls, *parts: Any, **named: Any) -> RRef[Any]:
-        """Return a reference of what `_fill` takes."""
+        """Return a reference from the arguments of `_fill`."""
         rref: RRef[Any] = object.__new__(cls)
         rref._fill(*parts, **named)
         return rref
