@@ -88,7 +88,7 @@ class Transform:
         return x
 
     def _kept_in_range(self, x: Any) -> Any:
-        """Return samples x, of which those are moved to the nearest that is mapped into the
+        """Return samples x, moved where necessary to the nearest one that is mapped into the
         codomain whose images the dtype would round to its edge, or to infinity.
         """
         return x
@@ -132,7 +132,7 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return the transform of which this is the inverse."""
+        """Return the transform that this one inverts."""
         return self._inv.domain
 
     @property

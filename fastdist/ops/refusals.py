@@ -15,7 +15,7 @@ from ..tensor.tensor import Tensor
 
 
 def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a check that refuses operands none of which is floating, with the text of PyTorch's
+    """Return a check that requires a floating operand, with the error text of PyTorch's
     kernel.
 
     An integer could not hold the result, and would hold another number.

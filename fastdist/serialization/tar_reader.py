@@ -133,7 +133,7 @@ class TarRecords(Records):
 
 
 class _KindsUnpickler(SafeUnpickler):
-    """Reads small pickles, in which a class says of which dtype something is."""
+    """Reads small pickles in which a class stands for a dtype."""
 
     def find(self, module: str, name: str) -> Any:
         """Return the class of storages that a class of tensors or storages stands for."""

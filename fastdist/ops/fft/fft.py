@@ -221,7 +221,7 @@ def _half_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor
 
 
 def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
-    """Return input in a dtype of which there are transforms."""
+    """Return input, cast to a dtype that has transforms."""
     given = dtype = input._layout.dtype
     if not dtype.may_have_gradient:
         dtype = get_default_dtype()

@@ -207,7 +207,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
 
 
 def _places(mode: str, n: int, before: int, behind: int) -> tuple[Any]:
-    """Return from which place along an axis of n each element of the longer one comes."""
+    """Return the source index, on an axis of n, of each element of the padded axis."""
     if mode == "circular":
         # Elements that negative padding removes are gone before the rest wraps around.
         start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)

@@ -27,7 +27,7 @@ class Taps(NamedTuple):
     weights: np.ndarray[Any, Any]
 
     def transposed(self, length: int) -> Taps:
-        """Return the taps of the adjoint, of which length is the number of outputs."""
+        """Return the taps of the adjoint, which has length outputs."""
         outputs = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         order = np.argsort(self.places, kind="stable")
         counts = np.bincount(self.places, minlength=length)

@@ -195,7 +195,7 @@ class _Laid:
 
 
 class _Mask:
-    """A mask, of which each axis may have the size 1."""
+    """A mask; each of its axes may have the size 1."""
 
     def __init__(self, mask: Array, keys: int, dtype: np.dtype[Any], tools: Tools) -> None:
         is_bool = mask.dtype == np.bool_

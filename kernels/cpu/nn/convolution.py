@@ -109,7 +109,7 @@ def _begin(out: Array, bias: Array | None) -> None:
 
 
 def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
-    """Return where in the image a place of the kernel looks, and for which of the grid that is."""
+    """Return the part of the image that a place of the kernel reads, and its part of the grid."""
     stride, grid = sliding.stride[axis], sliding.grid[axis]
     offset = at * sliding.dilation[axis] - sliding.padding[axis]
     low = max(-(offset // stride), 0)

@@ -156,7 +156,7 @@ class Patches:
             _loop("gather", columns.dtype)(seen.reshape(-1), columns, self._words(block))
 
     def clear(self) -> None:
-        """Write zeros to images of which scatter does not write all."""
+        """Write zeros to images that scatter does not fill."""
         whole = self._image[self._part].shape == self._image.shape
         if self._lies_bare or not whole or not self.blocks:
             self.images[...] = 0

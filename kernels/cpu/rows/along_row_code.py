@@ -344,7 +344,7 @@ class _Loop:
         return self if few is self.many else _Loop(self.code, self.steps, few)
 
     def take(self, i: int, at: Any, left: Any) -> None:
-        """Build all steps for one vector, of which only the first `left` lanes count if given."""
+        """Build all steps for one vector; only its first `left` lanes count, if given."""
         code, build = self.code, self.builder
         mask = None if left is None else self.many.first(left)
         found: dict[str, Any] = {}

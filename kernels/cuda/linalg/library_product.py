@@ -76,7 +76,7 @@ _FUNCTIONS: Final[dict[str, list[Any]]] = {
 
 
 class _Algorithm(ctypes.Structure):
-    """cublasLtMatmulAlgo_t, of which nothing is known."""
+    """cublasLtMatmulAlgo_t, an opaque struct."""
 
     _fields_ = (("data", ctypes.c_uint64 * 8),)
 

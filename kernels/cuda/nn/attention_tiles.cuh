@@ -182,7 +182,7 @@ template <int HEIGHT> __device__ void clear(Some (&made)[HEIGHT][PARTS]) {
             for (int e = 0; e < PACK; ++e) made[i][part].lane[e] = Real(0);
 }
 
-// Writes a thread's part of a row, of which act makes each number.
+// Writes a thread's part of a row; act computes each number.
 template <typename Act>
 __device__ void put(const Matrix<Real>& to, int i, const Some (&made)[PARTS], int lane, Act act) {
     Real* row = to.row(i);
