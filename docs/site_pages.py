@@ -343,8 +343,9 @@ def _index(texts: dict[str, str]) -> str:
     for name, text in texts.items():
         title = text.partition("\n")[0].removeprefix("# ")
         count = text.count("\n::: ") + text.startswith("::: ")
-        lines.append(f"| [{title}]({name}.md) | {count or ''} |")
-    table = _table("Page", "Names", lines)
+        about = ROOMS[name].text if name in ROOMS else ""
+        lines.append(f"| [{title}]({name}.md) | {count or ''} | {about} |")
+    table = "\n".join(["| Page | Names | |", "|---|---|---|", *lines])
     note = (
         "Written from the docstrings of this version; `help(fastdist.add)` prints the same. Many "
         "functions take NumPy's names of arguments as well: `axis` for `dim`, `keepdims` for "
