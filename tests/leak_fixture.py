@@ -220,7 +220,7 @@ def _shared_memory() -> Iterator[str]:
 
 
 def _runtime_files() -> Iterator[str]:
-    """Name what lies in the directory for private files, this run's own (tests/conftest.py).
+    """Return the files in the directory for private files, this run's own (tests/conftest.py).
 
     A process that was killed cannot remove its socket files, the next one does: only those of this
     process are looked at.

@@ -1,4 +1,4 @@
-"""Derivatives next to PyTorch's, for what its own database of ops gives them.
+"""Derivatives next to PyTorch's, for the samples of its own database of ops.
 
 Some ops in float64, others in complex128; `--slow` tries all of them in both.
 """

@@ -122,7 +122,7 @@ RIGHT_DTYPES = {
 
 
 def expected_at(name: str, what: str, points: list[Any], theirs: np.ndarray) -> np.ndarray:
-    """Return PyTorch's values, with what is right where it is not right."""
+    """Return PyTorch's values, corrected where they are wrong."""
     right = {str(point): value for point, value in RIGHT.get(name, {}).get(what, {}).items()}
     # As text, in which NaN is itself, and 0 has one sign.
     words = [str(point).replace("-0.0", "0.0") for point in points]

@@ -1,4 +1,4 @@
-"""The compiled loops of what is read and written at an index, against NumPy's own."""
+"""The compiled loops that read and write at an index, against NumPy's own."""
 
 from __future__ import annotations
 
