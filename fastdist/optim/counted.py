@@ -1,4 +1,4 @@
-"""CountedOptimizer: what optimisers share whose update depends on how often it was done."""
+"""CountedOptimizer: the base of optimisers whose update depends on the number of steps."""
 
 from __future__ import annotations
 

@@ -538,7 +538,7 @@ def _as_list(tensors: Any) -> Any:
 
 
 def _as_lists(tensors: Any) -> Any:
-    """Return a list of lists of tensors; one list stands for a list of one."""
+    """Return a list of lists of tensors; a plain list of tensors becomes the only entry."""
     is_list = isinstance(tensors, list | tuple) and (
         not tensors or isinstance(tensors[0], Tensor) or not isinstance(tensors[0], list | tuple)
     )

@@ -157,8 +157,8 @@ def _sum_up(
 
 
 def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> tuple[Any, ...]:
-    """Return room for the channels of a group with their padding, where in it the places of the
-    kernel look, in bytes, and the sizes of all.
+    """Return a buffer for the padded channels of a group, the offsets in it of the kernel's
+    elements, in bytes, and all sizes.
     """
     (*_, inputs), (_, seen_h, seen_w) = sizes, sliding.seen
     room = np.zeros(inputs * math.prod(sliding.seen) + LANES * sliding.stride[2], weight.dtype)

@@ -195,8 +195,8 @@ class RowCode:
         return self.builder.gep(self._of_rows[name], [zero, self._at])
 
     def _place(self, row: str, place: str) -> Any:
-        """Return the address of a place of the row; if the row does not have it, that of its first
-        number, and the place is reported.
+        """Return the address of an index in the row; an index outside of it is reported, and gives
+        the address of the first number.
         """
         if place not in self._offsets:
             self._offsets[place] = self._offset(place)

@@ -84,7 +84,7 @@ def product_step(
 
 
 def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> None:
-    """Multiply what lies as the library cannot go over it, or what it has no kernel for."""
+    """Multiply arrays whose strides or dtypes the library does not support."""
     import cupy
 
     made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)
