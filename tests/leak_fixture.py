@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# How long what is just ending may take; nothing waits that long when all is well.
+# How long threads and processes may take to end; without a leak nothing waits that long.
 PATIENCE_S = 5.0
 SHARED_MEMORY = "/dev/shm"
 # Threads that are started on first use and live as long as the process.

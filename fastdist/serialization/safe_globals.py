@@ -17,8 +17,9 @@ from ..core.device import Device
 from ..core.moved_modules import current_name, own_name
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..system.forked_locks import renew_in_children
+from ..tensor.layout import Size
 from ..tensor.parameter import Parameter
-from ..tensor.tensor import Size, Tensor
+from ..tensor.tensor import Tensor
 from .budget import Budget, brief
 from .rebuilding import (
     bytes_of_copy,
@@ -29,7 +30,7 @@ from .rebuilding import (
 )
 from .torch_names import own
 
-# Modules of which nothing is ever called for a file, whatever is added.
+# Modules whose functions are never called for a file, even if they were added.
 _NEVER: Final = frozenset(("sys", "os", "posix", "nt", "subprocess", "builtins.eval"))
 _MOST_DEVICES: Final = 128
 _LONGEST_DEVICE: Final = 8

@@ -27,7 +27,7 @@ _BLOCK: Final = 512
 _NAMES: Final = frozenset(("sys_info", "pickle", "tensors", "storages"))
 _MOST_AXES: Final = 64
 _USTAR: Final = slice(257, 262)
-# Classes that only say of which dtype a tensor or storage is.
+# Classes that only name the dtype of a tensor or storage.
 _KINDS: Final[dict[tuple[str, str], Any]] = {
     (module, name.replace("Storage", ending)): TYPED_STORAGES[name]
     for module in ("torch", "torch.cuda")

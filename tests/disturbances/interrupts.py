@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.disturbances.opcodes import trace_opcodes
 
-# After these Python looks for signals, before it does what comes next.
+# After these instructions Python handles signals, before the next instruction.
 _LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
 # But not after these, by which Python 3.12 closes a generator.
 _BLIND = "CALL_INTRINSIC"

@@ -23,7 +23,7 @@ from tests.fibre_shim.fences import Fences
 SEEDS: Final = (0, 1, 2)
 _FOLDER: Final = Path(__file__).parent
 # Thousands of texts run for milliseconds each: with -O1 a run compiles for half as long again, and
-# takes no less for what it runs.
+# takes no less time for running it.
 _FLAGS: Final = (
     *("-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
     # A checked longjmp takes the jump between stacks for a mistake.

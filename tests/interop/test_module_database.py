@@ -21,7 +21,7 @@ from tests.interop.derivative_checks import unlike
 pytestmark = pytest.mark.interop("torch", "expecttest")
 
 PARTS, SOME, MORE = 12, 2, 8
-# By module: the beginning of what differs, and why.
+# By module: the beginning of the difference, and its reason.
 EXPLAINED = {
     "nn.LinearCrossEntropyLoss": (
         "NotImplementedError: linear_cross_entropy: options ask for logits in pieces",

@@ -18,7 +18,7 @@ from tests.ops.pointwise.test_pointwise import DTYPES, function_of
 # PyTorch broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
-# Where PyTorch's own numbers are an accident: op -> what -> point -> what is right instead. All
+# Where PyTorch's own numbers are an accident: op -> value -> point -> the right number. All
 # other points are PyTorch's.
 POLES = (-1.0, -3.0, -25.0, -120.0)
 BESIDE_NAN = ((math.nan, math.inf), (math.nan, 0.0), (math.inf, math.nan))

@@ -272,26 +272,18 @@ def to(
 ) -> Tensor:
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
-    Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
-
-    Note    with contiguous_format a tensor with gaps or in another order is copied; PyTorch copies
-            it only if it is channels_last. With non_blocking, copies from pinned memory or from a
-            GPU to the CPU are queued on the stream, and may end after the return
+    Raises  RuntimeError for a device that does not exist
 
     Args:
         input: The tensor.
         *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
         dtype: The dtype of the result; unchanged if None.
         device: Where the result lives; unchanged if None.
-        non_blocking: Whether a copy between CPU and GPU may still run when this returns.
+        non_blocking: Whether a copy from pinned memory to a GPU, or from a GPU, may still run when
+            this returns.
         copy: Whether to copy even if nothing changes.
-        memory_format: The order of the elements in memory.
-
-    Returns:
-        The tensor itself if nothing changes and copy is not set, else a new one.
-
-    Raises:
-        RuntimeError: The device does not exist.
+        memory_format: The order of the elements in memory; what lies in another one is copied,
+            which PyTorch does for channels that lie last alone.
 
     Example:
         >>> torch.tensor([1, 2]).to(torch.float64)

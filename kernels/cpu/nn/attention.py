@@ -294,7 +294,7 @@ class _Slopes:
         self._values.multiply(towards, unit, slopes)
         first = unit.block.first
         if self._drops:
-            # The sum of weights times slopes, of which neither is known where a weight is dropped.
+            # The sum of weights times gradients; neither is known where a weight is dropped.
             even = np.einsum("ij,ij->i", towards, result)
             self._slope(scores, first, log_sum, even, slopes, *self._scores.thinning(unit))
         else:

@@ -44,7 +44,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
         rows = len(numbers)
         # Mostly one row of numbers, many times: then the walk stays on it.
         is_one = len({*map(id, numbers)}) == 1
-        # Not arrays of NumPy, of which each takes a microsecond more to be made and found.
+        # Not NumPy's arrays: creating and finding each takes a microsecond more.
         given = array("d", numbers[0] if is_one else chain.from_iterable(numbers))
         step = 0 if is_one else constants
         # A row of the table: where each array begins, and how long they are.

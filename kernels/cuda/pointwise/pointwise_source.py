@@ -46,7 +46,7 @@ _COMPLEX_FUNCTIONS: Final = {
     ),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "pow"),
 }
-# The longest body of which a thread computes several packs at once.
+# The longest body for which a thread computes several packs at once.
 _MOST_CALLS: Final = 16
 # pow of a real number and a literal, without the general function.
 _POWERS: Final = {

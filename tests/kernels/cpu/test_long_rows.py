@@ -19,7 +19,7 @@ from fastdist.nn import functional as F
 from tests.properties import in_one_test
 
 Array = Any
-# Around the ends of a vector (16), of a turn (64) and of what is added in turn (2048), and parts.
+# Sizes around a vector (16), an iteration (64) and a block of a sum (2048).
 LENGTHS = [1, 3, 16, 17, 63, 64, 65, 100, 2047, 2048 + 65, 40001]
 TOLERANCES = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 4e-15}
 DTYPES = list(TOLERANCES)
