@@ -80,7 +80,7 @@ class InPlace(GeneralPath[P, R]):
         return self.functional_op.decomposition(operands, attributes)
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Return how to run, and operands and attributes as tensors."""
+        """Return the Route of the call, and its operands and attributes as tensors."""
         return self.functional_op.route_call(operands, attributes, called)
 
 

@@ -161,9 +161,10 @@ class ShutdownBarrier:
             before = verdict
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
             verdict = self._one_round(deadline, timeout_s, before)
-            # Members with about the same deadline give up in the same round, so that all tell the
-            # same: who goes first would take its calls out of the sum that the others get next. So
-            # nobody goes whose report has not announced it, though its time ran out since.
+            # Members with nearly the same deadline give up in the same round, so that all report
+            # the same. A member that left first would take its calls out of the others' next sum.
+            # So a member leaves only after its report has announced that, even if its time is over
+            # before.
             is_late = deadline - time.monotonic() < _LATE_S
             if verdict.somebody_gives_up and is_late and not verdict.is_over:
                 # A busy member may have given up meanwhile, and have left.
