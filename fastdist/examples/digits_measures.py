@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from fastdist import Tensor, nn
 from fastdist.distributed import rpc
-from fastdist.examples.stopwatch import Stopwatch
-from fastdist.examples.time_line import Range
+from fastdist.examples.stopwatch import Range, Stopwatch
 
 
 class Report(NamedTuple):

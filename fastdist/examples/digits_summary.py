@@ -8,8 +8,6 @@ from pathlib import Path
 
 from fastdist.examples.digits_check import Comparison
 from fastdist.examples.digits_measures import Report
-from fastdist.examples.line_plot import Curve, line_plot
-from fastdist.examples.time_line import time_line
 
 LEAST_ACCURACY = 0.95
 MOST_GRADIENT_DIFFERENCE = 1e-10
@@ -119,6 +117,10 @@ def _table(reports: Sequence[Report]) -> list[str]:
 
 def write_pictures(folder: Path, training: Training, reports: Sequence[Report]) -> list[Path]:
     """Draw the loss curve and the time line of the last steps into folder, made if missing."""
+    # Workers without a picture do not load what draws it.
+    from fastdist.examples.line_plot import Curve, line_plot
+    from fastdist.examples.time_line import time_line
+
     folder.mkdir(parents=True, exist_ok=True)
     loss = line_plot(
         [Curve("training", training.losses), Curve("held out", training.test_losses)],

@@ -7,10 +7,18 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from fastdist.examples.time_line import Range
+from typing import NamedTuple
 
 _KEPT_RANGES = 256
+
+
+class Range(NamedTuple):
+    """One worker did `kind` from start_s to end_s, in seconds of a common clock."""
+
+    worker: str
+    kind: str
+    start_s: float
+    end_s: float
 
 
 class Stopwatch:

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from fastdist.examples.stopwatch import Range
 from fastdist.examples.svg import COLOURS, Axis, Canvas, number
 
 _WIDTH = 960
 _LEFT, _RIGHT, _TOP, _BOTTOM = 110, 24, 52, 52
 _ROW, _BAR = 40, 26
 _THINNEST = 0.4
-
-
-class Range(NamedTuple):
-    """One worker did `kind` from start_s to end_s, in seconds of a common clock."""
-
-    worker: str
-    kind: str
-    start_s: float
-    end_s: float
 
 
 def time_line(ranges: Sequence[Range], *, kinds: Sequence[str], title: str) -> str:

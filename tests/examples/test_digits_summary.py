@@ -18,7 +18,7 @@ from fastdist.examples.digits_summary import (
     summary,
     write_pictures,
 )
-from fastdist.examples.time_line import Range
+from fastdist.examples.stopwatch import Range
 
 _TRAINING = Training(
     losses=[(1.0, 2.3), (2.0, 1.9)], test_losses=[(2.0, 2.0)], accuracy=0.96, elapsed_s=5.0

@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from fastdist.examples.line_plot import Curve, line_plot
+from fastdist.examples.stopwatch import Range
 from fastdist.examples.svg import Axis
-from fastdist.examples.time_line import Range, time_line
+from fastdist.examples.time_line import time_line
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _KINDS = ("forward", "backward")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import get_type_hints
 
 import pytest
 
+from fastdist.examples.stopwatch import Range
 from fastdist.system import unused_memory
 from tests.kernels.cpu.processes import run_script
 
@@ -38,3 +40,11 @@ def test_holes_between_blocks_are_given_back_and_blocks_stay() -> None:
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unused_memory, "_malloc_trim", lambda: None)
     unused_memory.release_unused_memory()
+
+
+def test_named_tuples_keep_the_texts_of_their_annotations_and_nothing_compiled() -> None:
+    unused_memory.release_unused_memory()
+    assert Range.__annotations__ == {
+        "worker": "str", "kind": "str", "start_s": "float", "end_s": "float",
+    }  # fmt: skip
+    assert get_type_hints(Range)["end_s"] is float
