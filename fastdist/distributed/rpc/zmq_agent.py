@@ -112,10 +112,7 @@ class ZmqAgent(RpcAgent):
             *(self.device_map_to, self._gave_up),
         )
         if options.device_maps:
-            # A worker that sends no device's tensors does not pay for their machinery.
-            from .gpu_transport.late_calls import LateCalls
-
-            self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
+            self._send_late()
         self.notice_sender = NoticeSender(self.client.send)
         workers.lost_callbacks.append(self._arenas.peer_lost)
         self.rrefs = RRefContext(workers, self.client, self.notice_sender, id_offset())
@@ -166,6 +163,12 @@ class ZmqAgent(RpcAgent):
         self.pool.start()
         if self.group.came_back:
             self.workers.meet_all()
+
+    def _send_late(self) -> None:
+        # A worker that sends no device's tensors does not pay for their machinery.
+        from .gpu_transport.late_calls import LateCalls
+
+        self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
 
     @property
     def is_static_group(self) -> bool:

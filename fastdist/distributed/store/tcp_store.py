@@ -14,14 +14,7 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
-from fastdist.distributed.sockets import (
-    Doorbell,
-    JobSecret,
-    Security,
-    Tell,
-    knock,
-    tcp_endpoint,
-)
+from fastdist.distributed.sockets import Doorbell, JobSecret, Security, Tell, knock, tcp_endpoint
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
