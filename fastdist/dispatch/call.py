@@ -24,7 +24,6 @@ from ..interpreters.autocast import (
     NAMES,
     autocast,
     cast_one,
-    cast_operands,
     casts,
     is_to_cast,
     wanted_dtype,
@@ -198,7 +197,7 @@ def as_operand_of(value: Any) -> Any:
 # without looking again. Calls that need more go to the general path.
 
 _layout_of = attrgetter("_layout")
-_TENSORS = PLAIN | {type(None)}
+TENSORS = PLAIN | {type(None)}
 
 
 def special_call(
@@ -222,7 +221,7 @@ def special_call(
             if needs_general:
                 return general(operands, attributes, out)
             if is_casting and is_cast:
-                operands = cast_plain(op, operands)
+                operands = cast_plain(op, op.name, operands)
         if plain is None:
             plain = make_plain()
         if modes.special != modes.tracers:
@@ -241,9 +240,9 @@ def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool]:
     return need_general_path(listed), autocast in listed
 
 
-def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
     """Return plain tensors, None among them, as autocast wants them for op: an op, or a composite
-    of the lists.
+    of the lists, which know it by this name.
 
     Note    the first operand is a tensor
     """
@@ -257,35 +256,13 @@ def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
         key = (autocast, op, lower, *layouts_of(operands))
     routes = layout.routes.get(key)
     if routes is None:
-        routes = layout.routes.remember(key, _routes_of_casts(op.name, operands))
+        routes = layout.routes.remember(key, _routes_of_casts(name, operands))
     if not routes:
         return operands
     return [
         one if route is None else _cast(one, route)
         for one, route in zip(operands, routes, strict=True)
     ]
-
-
-class CastComposite:
-    """Casts the arguments of a composite of autocast's lists, as its ops would see them."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the arguments in the dtype of the lists."""
-        if not kwargs and args and args[0] is not None and _TENSORS.issuperset(map(type, args)):
-            return cast_plain(self, args), kwargs
-        # Together: the widest dtype is that of all.
-        found = cast_operands(self.name, (*args, *kwargs.values()))
-        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
-
-
-def casting(name: str) -> CastComposite | None:
-    """Return the function that casts the arguments of a composite, if it is in the lists."""
-    return CastComposite(name) if name in NAMES else None
 
 
 def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:

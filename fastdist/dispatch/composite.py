@@ -18,11 +18,12 @@ from ..core.interpreter import interpreters_of_call, of_process, offer_to
 from ..core.torch_function import NOT_TAKEN, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
-from ..interpreters.autocast import autocast
+from ..interpreters.autocast import NAMES as CAST_NAMES
+from ..interpreters.autocast import autocast, cast_operands
 from ..interpreters.timing import time_composite
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
 from ..tensor.tensor import Tensor
-from .call import casting
+from .call import TENSORS, cast_plain
 from .declaration import OutRule, event_of_function, homes_of, node_named, recorded_as
 from .op import Op
 from .signature import NUMPY_NAMES, UNCLEAR, explain, fault_of_call, require_kinds
@@ -74,15 +75,14 @@ def composite(
             raise DeclarationError(f"{known} is declared twice")
         made = checked(
             call,
-            casting(known),
+            known,
             early=early,
             known_as=known if known_as is None else known_as,
             node=node_named(node),
+            out=OutRule(known, out, memory) if out else None,
             of_one=None if of_one is None else of_one.public,
             quick=quick,
         )
-        if out:
-            made = _with_out(OutRule(known, out, memory), made)
         COMPOSITES[known] = Composite(known, made, found_in)
         return made
 
@@ -106,44 +106,35 @@ def before(quick: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callabl
     return declare
 
 
-def _with_out(rule: OutRule, call: F) -> F:
-    """Return call with an `out=`."""
-
-    @wraps(call)
-    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None:
-            return call(*args, **kwargs)
-        found = offer(public, args, {**kwargs, "out": out})
-        if found is not NOT_TAKEN:
-            return found
-        return Out(rule, out).take(call(*args, **kwargs), (*args, *kwargs.values()))
-
-    public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
-    call.offered_as = public  # type: ignore[attr-defined]
-    return public  # type: ignore[return-value]
-
-
 def checked(
     function: F,
-    cast: Any = None,
+    cast_as: str = "",
     *,
     early: bool = True,
     known_as: str | None = None,
     node: str = "",
+    out: OutRule | None = None,
     of_one: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> F:
-    """Return function with errors that name the argument at fault; see `composite`."""
+    """Return function with errors that name the argument at fault; see `composite`. Autocast knows
+    it as `cast_as`.
+    """
     fitted = set[Any]()
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
+                found = offer(op.offered, args, {**kwargs, "out": into})
+                if found is not NOT_TAKEN:
+                    return found
+                return Out(out, into).take(call(*args, **kwargs), (*args, *kwargs.values()))
             is_alone = of_one is not None and len(args) == 1 and not kwargs
             if is_alone and args[0].__class__ is Tensor and not modes.tracers:
                 return of_one(args[0])  # type: ignore[misc]
             if modes.tracers:
-                found, args, kwargs = _ask_interpreters(op, cast, args, kwargs)
+                found, args, kwargs = _ask_interpreters(op, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
             elif quick is not None and not modes.special:
@@ -159,7 +150,7 @@ def checked(
                 if classes not in fitted:
                     known = fitted
                     if any_overrides(classes) and function.__name__ not in IGNORED:
-                        found, known = offer(getattr(call, "offered_as", call), args, kwargs), set()
+                        found, known = offer(op.offered, args, kwargs), set()
                         if found is not NOT_TAKEN:
                             return found
                     args, kwargs = require_kinds(function, args, kwargs, known, classes)
@@ -181,7 +172,9 @@ def checked(
             fold(error)
             raise
 
-    op = CompositeCall(call, function.__name__, known_as, cast and cast.name)
+    op = CompositeCall(call, function.__name__, known_as, cast_as)
+    if out is not None:
+        call.__signature__ = SignatureWithOut(function)  # type: ignore[attr-defined]
     return wraps(function)(call)  # type: ignore[return-value]
 
 
@@ -198,8 +191,10 @@ class CompositeCall:
     __slots__ = ("call", "cast_as", "event_name", "is_ignored", "name")
     kind = "composite"
 
-    def __init__(self, call: Any, name: str, known_as: str | None, cast_as: Any) -> None:
-        self.call, self.name, self.cast_as = call, name, cast_as or ""
+    def __init__(self, call: Any, name: str, known_as: str | None, cast_as: str) -> None:
+        self.call, self.name = call, name
+        # Its name in autocast's lists, empty if it is in none.
+        self.cast_as = cast_as if cast_as in CAST_NAMES else ""
         self.event_name = event_of_function(name if known_as is None else known_as)
         self.is_ignored = name in IGNORED
 
@@ -216,12 +211,17 @@ class CompositeCall:
         """Call it."""
         return self.call(*args, **kwargs)
 
+    def cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the arguments in the dtype of autocast's lists, as its ops would see them."""
+        if not kwargs and args and args[0] is not None and TENSORS.issuperset(map(type, args)):
+            return cast_plain(self, self.cast_as, args), kwargs
+        # Together: the widest dtype is that of all.
+        found = cast_operands(self.cast_as, (*args, *kwargs.values()))
+        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
+
 
 def _ask_interpreters(
-    op: CompositeCall,
-    cast: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    op: CompositeCall, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return the result of an interpreter that takes the call, or NOT_TAKEN, and the arguments."""
     if modes.special == modes.timed:
@@ -231,8 +231,8 @@ def _ask_interpreters(
         return NOT_TAKEN, args, kwargs
     # Cast here, it needs no second call; a profile shows casts, so they are made by ops.
     if len(listed) == 1 and listed[0] is autocast and not of_process.interpreters:
-        if cast is not None:
-            args, kwargs = cast(args, kwargs)
+        if op.cast_as:
+            args, kwargs = op.cast(args, kwargs)
         return NOT_TAKEN, args, kwargs
     return offer_to(listed, op, (args, kwargs)), args, kwargs
 
@@ -271,34 +271,27 @@ class SignatureWithOut(inspect.Signature):
     The import makes 200 of them: at once they would take 2 % of its time, and 300 KB.
     """
 
-    __slots__ = ("_function", "_made")
+    __slots__ = ("_function",)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        # Not the base's, which needs the parameters.
-        self._function = function
-        self._made: inspect.Signature | None = None
+        self._function = function  # not the base's, which needs the parameters
 
-    def _whole(self) -> inspect.Signature:
-        if self._made is None:
-            found = inspect.signature(self._function)
-            out = inspect.Parameter(
-                "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
-            )
-            self._made = found.replace(parameters=[*found.parameters.values(), out])
-        return self._made
-
-    @property
-    def _parameters(self) -> Any:
-        return self._whole().parameters
-
-    @property
-    def _return_annotation(self) -> Any:
-        return self._whole().return_annotation
+    def __getattr__(self, name: str) -> Any:
+        """Make the signature at the first use of the base's attributes."""
+        made = inspect.signature(self._function)
+        out = inspect.Parameter(
+            "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
+        )
+        parameters = [*made.parameters.values(), out]
+        super().__init__(parameters, return_annotation=made.return_annotation)
+        return object.__getattribute__(self, name)
 
     def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
         """Return a plain signature with the changes."""
-        return self._whole().replace(**changes)
+        return inspect.Signature(
+            list(self.parameters.values()), return_annotation=self.return_annotation
+        ).replace(**changes)
 
     def __reduce__(self) -> Any:
         """Pickle as a plain signature."""
-        return self._whole().__reduce__()
+        return self.replace().__reduce__()

@@ -36,7 +36,7 @@ from .declaration import (
     require_word,
     shared,
 )
-from .derive import REFUSED, ZERO, Derivatives, Form, PointwiseRule
+from .derive import REFUSED, ZERO, Derivatives, Form
 from .node_writer import Gradient
 from .op import OPS, Given, Op, P, R, common_device, declarator
 from .pointwise_route import find_functions, keep_for_short_path, new_route
@@ -70,11 +70,18 @@ class PointwiseOp(GeneralPath[P, R]):
     derive.py.
     """
 
-    __slots__ = ("form", "may_record", "number_names", "piecewise", "rule", "usual")
+    __slots__ = (
+        "dtype_rule", "exact", "factors", "form", "has_numbers_alone", "held", "may_record",
+        "number_names", "partials", "piecewise", "refusals", "scaled_by", "tails",
+        "takes_complex", "tensors_only", "text", "usual",
+    )  # fmt: skip
     kind = "pointwise"
     homes = frozenset({"function", "method", "inplace"})
     fresh = True
     form: Form
+    # Replaces the derivative by the first operand, on Tensors; it takes the one that the partial
+    # gives.
+    derives: Callable[[Any], Any] | None = None
     # Makes the tangent that follows from the tangent of the first operand, where the derivative by
     # it does not: a function of the inputs, out and the tangent.
     pushes: Callable[..., Any] | None = None
@@ -109,31 +116,27 @@ class PointwiseOp(GeneralPath[P, R]):
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
         every = (*self.tensors, *self.attributes)
         exact = " ".join(self.attributes) if exact is None else exact
-        self.rule = PointwiseRule(
-            name=self.name,
-            tensors=self.tensors,
-            numbers=self.attributes,
-            body=_require_text(self.name, body),
-            partials=_partials_for(self.tensors, partials, self.name),
-            tails=tuple(tails),
-            dtype=dtype,
-            takes_complex=takes_complex,
-            held=self._named("held", held, self.attributes),
-            factors=self._named("factors", factors, self.attributes),
-            exact=self._named("exact", exact, every),
-            scaled_by=self._named("scaled_by", scaled_by, self.tensors),
-            tensors_only=shared(frozenset(self.tensors[:leading])),
-            has_numbers_alone=numbers == "everywhere",
-        )
+        self.text = _require_text(self.name, body)
+        self.partials = _partials_for(self.tensors, partials, self.name)
+        self.tails = tuple(tails)
+        self.dtype_rule, self.takes_complex = dtype, takes_complex
+        self.held = self._named("held", held, self.attributes)
+        self.factors = self._named("factors", factors, self.attributes)
+        self.exact = self._named("exact", exact, every)
+        self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
+        # The operands that no number may replace, and whether one may replace each of them.
+        self.tensors_only = shared(frozenset(self.tensors[:leading]))
+        self.has_numbers_alone = numbers == "everywhere"
+        self.refusals: list[Callable[..., str | None]] = []
         if tails and len(tails) != count:
             raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
-        self.may_record = self.rule.may_record
-        self.form = self.usual = Form(self.rule, {})
+        self.may_record = any(one is not None for one in self.partials)
+        self.form = self.usual = Form(self, {})
         if self.attributes:
             given = defaults_of(self.declared)
             defaults = {name: given.get(name) for name in self.attributes}
             numeric = all(isinstance(value, int | float) for value in defaults.values())
-            self.usual = Form(self.rule, defaults) if numeric else None
+            self.usual = Form(self, defaults) if numeric else None
 
     def _named(self, word: str, text: str, known: Sequence[str]) -> frozenset[str]:
         for name in text.split():
@@ -143,7 +146,7 @@ class PointwiseOp(GeneralPath[P, R]):
     @property
     def node_name(self) -> str:
         """The name that `grad_fn` shows."""
-        if self.may_record and set(self.rule.partials) == {REFUSED}:
+        if self.may_record and set(self.partials) == {REFUSED}:
             return "NotImplemented"  # PyTorch's name, which is not mistaken for Python's
         return super().node_name
 
@@ -177,13 +180,18 @@ class PointwiseOp(GeneralPath[P, R]):
         assert route.form is not None
         return route.form.gradient_makers(route.layout.dtype)
 
+    @property
+    def looks_at_operands(self) -> bool:
+        """Whether a refusal depends on more than dtypes."""
+        return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
+
     def refusal(self, tell: Callable[..., str | None]) -> Any:
         """Register the cases that PyTorch refuses: a function of `dtypes`, the operands', and
         `operands`, and the op's numbers after them if it names them, that returns the message, or
         None.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
-        self.rule.refusals.append(tell)
+        self.refusals.append(tell)
         return tell
 
     def compute_dtype(self, operands: Sequence[Any], numbers: Sequence[Any] = ()) -> DType:
@@ -195,11 +203,9 @@ class PointwiseOp(GeneralPath[P, R]):
         if not numbers:
             return self._meeting(operands)
         named = list(zip(self.attributes, numbers, strict=True))
-        found = self._meeting(
-            [*operands, *[n for name, n in named if name not in self.rule.factors]]
-        )
-        for name, number in named if self.rule.dtype != "first" else ():
-            is_flag = isinstance(number, bool) and name in self.rule.factors & self.rule.held
+        found = self._meeting([*operands, *[n for name, n in named if name not in self.factors]])
+        for name, number in named if self.dtype_rule != "first" else ():
+            is_flag = isinstance(number, bool) and name in self.factors & self.held
             if is_flag and found is not bool_:
                 raise DTypeError(
                     f"Boolean alpha only supported for Boolean results.: {self.called} got "
@@ -213,15 +219,15 @@ class PointwiseOp(GeneralPath[P, R]):
         return found
 
     def _meeting(self, operands: Sequence[Any]) -> DType:
-        if (len(operands) == 1 or self.rule.dtype == "first") and isinstance(operands[0], Tensor):
+        if (len(operands) == 1 or self.dtype_rule == "first") and isinstance(operands[0], Tensor):
             found = operands[0]._layout.dtype
         else:
             # Operands that only choose among the others do not take part in the promotion.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
-        if self.rule.refusals:
+        if self.refusals:
             # Numbers that say how to compute do not promote the operands.
             self.require_meaning(operands)
-        if found.is_complex and not self.rule.takes_complex:
+        if found.is_complex and not self.takes_complex:
             raise NoKernelError(
                 f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
             )
@@ -229,16 +235,16 @@ class PointwiseOp(GeneralPath[P, R]):
             from .float8 import no_float8_kernel
 
             raise no_float8_kernel(self.called, found)
-        if self.rule.dtype == "floating" and not found.may_have_gradient:
+        if self.dtype_rule == "floating" and not found.may_have_gradient:
             return get_default_dtype()
-        if self.rule.dtype in ("number", "whole") and found is bool_:
+        if self.dtype_rule in ("number", "whole") and found is bool_:
             raise DTypeError(
                 f"{self.called} of bool tensors has no meaning; use logical_* or bitwise_* ops, or "
                 "cast with .to(fastdist.int64)"
             )
-        if self.rule.dtype == "counted" and found is bool_:
+        if self.dtype_rule == "counted" and found is bool_:
             return int64
-        if self.rule.dtype in ("integral", "whole") and found.may_have_gradient:
+        if self.dtype_rule in ("integral", "whole") and found.may_have_gradient:
             raise NoKernelError(
                 f"{self.called}: expected integer or bool tensors, got {found.name}"
             )
@@ -248,7 +254,7 @@ class PointwiseOp(GeneralPath[P, R]):
         """Raise RuntimeError for operands that a refusal of the op covers."""
         found = [o._layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         dtypes = found[: len(self.tensors)]
-        for tell in self.rule.refusals:
+        for tell in self.refusals:
             text = tell(dtypes, operands) if tell.__code__.co_argcount == 2 else tell(dtypes)
             if text is not None:
                 refusal = NoKernelError if "not implemented for" in text else DTypeError
@@ -260,10 +266,10 @@ class PointwiseOp(GeneralPath[P, R]):
 
         Note    checked on the general path alone, to which the short ones leave such numbers
         """
-        if len(self.rule.tensors_only) == len(self.tensors):
+        if len(self.tensors_only) == len(self.tensors):
             require_tensors(called, self.parameters, self.tensors, operands)
         for name, operand in zip(self.tensors, operands, strict=True):
-            if name in self.rule.tensors_only and not isinstance(operand, Tensor):
+            if name in self.tensors_only and not isinstance(operand, Tensor):
                 kinds = ", ".join([type(one).__name__ for one in operands])
                 raise ArgumentError(
                     f"{called}() received an invalid combination of arguments - got ({kinds}); "
@@ -286,7 +292,7 @@ class PointwiseOp(GeneralPath[P, R]):
     def accept_operands(self, operands: Given) -> Given:
         """Return operands as the op takes them; tensors if all are Python numbers."""
         found = super().accept_operands(operands)
-        if self.rule.has_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
+        if self.has_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
@@ -302,10 +308,10 @@ class PointwiseOp(GeneralPath[P, R]):
             if float8 is not None and computed_in_float32(self.name, float8, operands):
                 return partial(by_float32, self.name, float8)
         complex_decomposition = super().decomposition(operands, attributes)
-        if complex_decomposition is not None or not self.rule.scaled_by:
+        if complex_decomposition is not None or not self.scaled_by:
             return complex_decomposition
         named = zip(self.tensors, operands, strict=True)
-        scaling = [o for name, o in named if name in self.rule.scaled_by and isinstance(o, Tensor)]
+        scaling = [o for name, o in named if name in self.scaled_by and isinstance(o, Tensor)]
         if not any(is_rounded_by_half(o) for o in scaling):
             return None
         compute = self.compute_dtype(operands, attributes)
@@ -331,7 +337,7 @@ class PointwiseOp(GeneralPath[P, R]):
         """
         form, numbers = self._form_of(self.fit_attributes(attributes) if attributes else ())
         given = (*with_numbers(operands), *numbers)
-        if self.rule.looks_at_operands:
+        if self.looks_at_operands:
             self.require_meaning(given)
         kinds = [one._layout if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
         routes = next(kind for kind in kinds if isinstance(kind, Layout)).routes
@@ -365,10 +371,10 @@ class PointwiseOp(GeneralPath[P, R]):
             casts.append(None if is_right or one._layout.dtype is compute else compute)
         tensors = self._as_tensors(form, (*tensors, *numbers), compute)
         order = order_of(layouts_of(operands), shape)
-        dtype = bool_ if self.rule.dtype == "bool" else compute
+        dtype = bool_ if self.dtype_rule == "bool" else compute
         out_layout = Layout.of(dtype, device, shape, strides_of(shape, order))
         layouts = [one._layout for one in tensors[: len(operands)]]
-        route = new_route(self, form, layouts, out_layout, compute)
+        route = new_route(form, layouts, out_layout, compute)
         find_functions(route, order, casts, [one._array for one in tensors])
         replaced = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
         # With tensors that are cast, the short path makes other tensors of numbers.
@@ -378,16 +384,16 @@ class PointwiseOp(GeneralPath[P, R]):
 
     def _as_tensors(self, form: Form, given: Given, compute: DType) -> Given:
         """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
-        found, rule = list(given), self.rule
+        found = list(given)
         for i, (name, number) in enumerate(zip(form.body_names, given, strict=True)):
             if isinstance(number, Tensor):
                 continue
             # A number among the operands wraps around, one that says how to compute does not.
-            if name in rule.held:
+            if name in self.held:
                 require_held(number, compute)
-            exact = rule.dtype == "first" or name in form.number_names
+            exact = self.dtype_rule == "first" or name in form.number_names
             # See Note [Numbers beside half types].
-            dtype = compute.computes_in if name in rule.exact else compute
+            dtype = compute.computes_in if name in self.exact else compute
             array = (held if exact else as_operand)(number, dtype)
             found[i] = tensor_of_number(number, array, compute)
         return tuple(found)
@@ -432,7 +438,7 @@ class PointwiseOp(GeneralPath[P, R]):
     @cached_property
     def sums_raw_tangents(self) -> bool:
         """Whether raw gradients are what the derivatives say, to the last digit."""
-        if self.rule.tails or self.pushes is not None or self.rule.derives is not None:
+        if self.tails or self.pushes is not None or self.derives is not None:
             return False
         return not any(self.form.refusing)
 

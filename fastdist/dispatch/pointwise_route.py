@@ -22,48 +22,44 @@ from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
 from .derive import Form, with_spare
-from .node_writer import RecordedOp
 from .route import NO_ROUTE, Plan, Route, casting, copying, filling, noting_stream
 
 # The result of operands of one floating dtype has one of these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
 
 
-def find_route(op: RecordedOp, form: Form, layout: Layout) -> Route:
-    """Return how a form of op runs on operands that all have one layout, which is new to it;
-    NO_ROUTE where the general path must decide.
+def find_route(form: Form, layout: Layout) -> Route:
+    """Return how a form runs on operands that all have one layout, which is new to it; NO_ROUTE
+    where the general path must decide.
     """
-    rule = form.rule
-    if not layout.ordinary or rule.looks_at_operands or CONDITIONS.intersection(rule.tensors):
+    op, count = form.op, len(form.op.tensors)
+    if not layout.ordinary or op.looks_at_operands or CONDITIONS.intersection(op.tensors):
         return NO_ROUTE
-    if any(tell([layout.dtype] * len(rule.tensors)) for tell in rule.refusals):
+    if any(tell([layout.dtype] * count) for tell in op.refusals):
         return NO_ROUTE
-    if rule.dtype in _ONE_DTYPE:
+    if op.dtype_rule in _ONE_DTYPE:
         out_layout = layout
-    elif rule.dtype == "bool":
+    elif op.dtype_rule == "bool":
         out_layout = layout.with_dtype(bool_)
     else:
         return NO_ROUTE
     kernel = kernel_for(form.run_body)
-    route = new_route(op, form, (layout,) * len(rule.tensors), out_layout, layout.dtype)
-    route.run = (
-        kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, out_layout)
-    )
+    route = new_route(form, (layout,) * count, out_layout, layout.dtype)
+    is_small = layout.numel <= kernel.limit
+    route.run = kernel.small if is_small else _large(kernel.run_large, out_layout)
     route.writes_by(_writing(form, out_layout, layout.dtype))
     layout.uniform_routes[form] = route
     return route
 
 
-def new_route(
-    op: RecordedOp, form: Form, layouts: Sequence[Layout], out_layout: Layout, compute: DType
-) -> Route:
+def new_route(form: Form, layouts: Sequence[Layout], out_layout: Layout, compute: DType) -> Route:
     """Return a Route to results of out_layout, without its functions."""
     plan = Plan(out_layout.shape, out_layout.dtype, compute=compute)
-    route = Route(op, (), tuple(layouts), plan, form)
+    route = Route(form.op, (), tuple(layouts), plan, form)
     route.layout = out_layout
-    route.records = op.may_record and route.records and noting_stream(out_layout.device)
+    route.records = form.op.may_record and route.records and noting_stream(out_layout.device)
     route.keeps_spare = form.keeps_tails(out_layout.dtype)
-    route.gradients = gradients_of(op, form, layouts, out_layout)
+    route.gradients = gradients_of(form, layouts, out_layout)
     return route
 
 
@@ -119,7 +115,7 @@ def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
     """
     form = route.form
     assert form is not None
-    if is_cast and (form.number_names or form.rule.looks_at_operands):
+    if is_cast and (form.number_names or form.op.looks_at_operands):
         return
     first, *others = route.layouts
     assert first is not None
@@ -208,18 +204,16 @@ def _tried(form: Form, arrays: Any, out_layout: Layout) -> Callable[..., Any] | 
     return run if fits else None
 
 
-def gradients_of(
-    op: RecordedOp, form: Form, layouts: Sequence[Layout], out_layout: Layout
-) -> tuple[Any, ...]:
+def gradients_of(form: Form, layouts: Sequence[Layout], out_layout: Layout) -> tuple[Any, ...]:
     """Return for each input the function that makes raw gradients; None where the gradient is g
     itself, and where there is none.
     """
+    op = form.op
     if not op.may_record or not out_layout.dtype.may_have_gradient:
         return (None,) * len(layouts)
-    rule = form.rule
     is_uniform = out_layout.ordinary and all(
         layout.device is CPU and (layout.dtype is out_layout.dtype or name in CONDITIONS)
-        for name, layout in zip(rule.tensors, layouts, strict=True)
+        for name, layout in zip(op.tensors, layouts, strict=True)
     )
     found: list[Callable[..., Any] | None] = []
     bodies = form.adjoint_bodies if out_layout.dtype.is_complex else form.gradient_bodies
@@ -237,7 +231,7 @@ def gradients_of(
             if is_uniform:
                 made = _uniform(body, out_layout, target)
             else:
-                made = _general(own, out_layout, target, rule.exact)
+                made = _general(own, out_layout, target, op.exact)
             return made if own.names == wanted else _adapter(wanted, own.names)(made)
 
         if not form.keeps_tails(out_layout.dtype):

@@ -274,7 +274,7 @@ class ShortPath:
             get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
         finding = "_NO_ROUTE"
         if self.form is not None:
-            finding = f"_find(_op, {self.called}, _layout)"
+            finding = f"_find({self.called}, _layout)"
         elif op.kind == "view" or op.defaults is None or op.optional:
             return [*lines, *self._as_last(layouts, get)]
         one = [
@@ -458,7 +458,7 @@ def _short_path(
     the numbers at their defaults.
     """
     # A refusal may mention the op's numbers, which no short path checks.
-    checks = op.form is not None and bool(op.attributes) and op.form.rule.looks_at_operands
+    checks = op.form is not None and bool(op.attributes) and op.form.op.looks_at_operands
     lines = [general]
     if not checks:
         lines = ShortPath(op, op.form, general, target, more, **how).lines()
@@ -478,12 +478,12 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _constants(form: Form, target: str) -> list[str]:
-    values = [name for name in form.rule.tensors if name not in CONDITIONS]
+    values = [name for name in form.op.tensors if name not in CONDITIONS]
     if len(values) < 2:
         return []
     lines: list[str] = []
     for name in reversed(values):  # a number is usually the last one
-        if name in form.rule.tensors_only or name == target:
+        if name in form.op.tensors_only or name == target:
             continue
         others = [other for other in values if other is not name]
         like = others[-1]
@@ -498,18 +498,14 @@ def _constants(form: Form, target: str) -> list[str]:
 
 
 def _exact(form: Form, name: str) -> str:
-    if name not in form.rule.exact:
+    if name not in form.op.exact:
         return ""
     # A refusal looks at the numbers behind the first operand.
-    return (
-        ", True, False"
-        if form.rule.looks_at_operands and name != form.rule.tensors[0]
-        else ", True"
-    )
+    return ", True, False" if form.op.looks_at_operands and name != form.op.tensors[0] else ", True"
 
 
 def _numbers(form: Form, refused: str) -> list[str]:
-    like = next(name for name in form.rule.tensors if name not in CONDITIONS)
+    like = next(name for name in form.op.tensors if name not in CONDITIONS)
     lines = []
     for name in form.number_names:
         made = f"_constant({name}, {like}{_exact(form, name)})"

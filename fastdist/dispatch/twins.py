@@ -22,8 +22,9 @@ from .target import First, Target
 # The text of help() for an in-place twin.
 TWIN_DOC: Final = "In-place version of {}: writes the result into this tensor and returns it."
 # The attributes that an in-place op shares with the op whose result it writes.
-_COPIED: Final = tuple(
-    [n for n in (*Op.__slots__, *PointwiseOp.__slots__) if not n.startswith("__")]
+_COPIED: Final = (
+    *[name for name in Op.__slots__ if not name.startswith("__")],
+    *("form", "may_record", "number_names", "usual"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 from weakref import ref
 
@@ -158,28 +159,18 @@ class ViewOp(StructuredOp[P, R]):
             steps = ViewSteps(None, (self, (index,)))
             return see(array, view_layout(layout, array), steps, input)
         route = self.route_of(layout, (index,))
-        route.layout = view_layout(layout, array)
+        route.run, route.layout = itemgetter(index), view_layout(layout, array)
         if key is not None:
             layout.routes.remember(key, route)
         return self._seen_by(route, array, input, None if unrecorded else edge)
 
     def again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a kept Route of `at` makes of input, a plain tensor without
-        tangents, while no interpreter is open.
+        """Return the view that a kept Route makes of input, a plain tensor without tangents, while
+        no interpreter is open.
         """
-        array, edge = input._array[route.attributes[0]], input._edge
+        array, edge = route.run(input._array), input._edge  # type: ignore[misc]
         if edge is None or (modes.grad_off and not tls.grad):
             # As `_seen_by`, without its call.
-            return see(array, route.layout, route.steps, input)
-        return self._seen_by(route, array, input, edge)
-
-    def see_again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a Route with a function makes of input, a plain tensor without
-        tangents, while no interpreter is open.
-        """
-        assert route.run is not None
-        array, edge = route.run(input._array), input._edge
-        if edge is None or (modes.grad_off and not tls.grad):
             return see(array, route.layout, route.steps, input)
         return self._seen_by(route, array, input, edge)
 

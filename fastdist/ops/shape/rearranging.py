@@ -180,7 +180,7 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
         layout = input._layout
         known = layout.routes.get(("flatten", start_dim))
         if known is not None:
-            return view.see_again(input, known)
+            return view.again(input, known)
         if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
             sizes = (*layout.shape[:start_dim], -1)
             seen = view(input, *sizes)

@@ -557,7 +557,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             except TypeError:
                 known = None  # a list of sizes, or soon an error
             if known is not None and known.run is not None:
-                return view.see_again(input, known)
+                return view.again(input, known)
         if (modes.tracers and mode_is_open()) or not is_plain:
             found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
             if found is not NOT_TAKEN:
