@@ -14,7 +14,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, offer
 from ..devices.backend import backend_of
 from ..graph.call_node import CallNode
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved, write_through
@@ -26,7 +26,6 @@ from ..graph.unpacking import SavedView
 from ..interpreters.batched_tensor import level_of
 from ..interpreters.batching import change_batch
 from ..interpreters.sparse_rules import is_sparse, meet_sparse
-from ..interpreters.torch_function import none_overrides
 from ..interpreters.tracing import active_recorder, traced
 from ..tensor.broadcast import broadcast_shapes, sum_array_to
 from ..tensor.constants import is_plain_number, placed, require_held
@@ -324,27 +323,18 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return _overwrite(self, src, self._array, non_blocking=non_blocking)
 
 
-def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
-    """Write a random result; the Node has the name of the draw, which PyTorch's name gives."""
-    node = _copied(self, drawn)
-    if node is not None:
-        node._called = node_named(known_as)
-    return self
-
-
-def copy_computed(self: Tensor, computed: Tensor) -> Tensor:
-    """Write a computed result over self; the Node has the name of the op that computed it."""
-    node = _copied(self, computed)
-    if node is not None:
-        node.in_place = True
-    return self
-
-
-def _copied(target: Tensor, source: Tensor) -> CopyBackwards | None:
-    """Write source over target and return the Node of the write, if there is one."""
+def copy_result(target: Tensor, result: Tensor, known_as: str = "") -> Tensor:
+    """Write a result over target and return target. The Node of the write has PyTorch's name of the
+    function that made the result, or else the name of the op that computed it.
+    """
     before = target._edge
-    node = copy_(target, source)._edge
-    return node if node is not before and node.__class__ is CopyBackwards else None
+    node = copy_(target, result)._edge
+    if node is not before and node.__class__ is CopyBackwards:
+        if known_as:
+            node._called = node_named(known_as)
+        else:
+            node.in_place = True
+    return target
 
 
 def _offer_inplace(
@@ -358,10 +348,9 @@ def _offer_inplace(
         # take.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
-    if (modes.tracers and mode_is_open()) or not none_overrides(operands[1:]):
-        found = offer(method, operands, more or {})
-        if found is not NOT_TAKEN:
-            return found
+    found = offer(method, operands, more or {})
+    if found is not NOT_TAKEN:
+        return found
     recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
         return traced(recorder, method.__name__, method, operands)
@@ -516,4 +505,4 @@ def zero_(self: Tensor) -> Tensor:
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     """Write the result of an op over target, and return it; name is the name of the in-place op."""
     require_result_fits(name, target, result._layout.shape, result._layout.dtype)
-    return copy_computed(target, result)
+    return copy_result(target, result)

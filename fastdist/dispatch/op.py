@@ -13,9 +13,8 @@ from ..core.device import CPU, Device
 from ..core.errors import DeclarationError, DeviceError
 from ..core.folded_frames import fold
 from ..core.generated_code import register_text
-from ..core.torch_function import NEVER_ASKED, NOT_TAKEN, mode_is_open
-from ..graph.modes import modes
-from ..interpreters.torch_function import none_overrides, offer_op
+from ..core.torch_function import NOT_TAKEN
+from ..interpreters.torch_function import offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .declaration import (
@@ -216,14 +215,9 @@ class Op(Generic[P, R]):
 
         def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
             try:
-                if (
-                    (modes.tracers and mode_is_open())
-                    or not none_overrides(operands)
-                    or type(out) not in NEVER_ASKED
-                ):
-                    found = offer_op(self, operands, attributes, out)
-                    if found is not NOT_TAKEN:
-                        return found
+                found = offer_op(self, operands, attributes, out)
+                if found is not NOT_TAKEN:
+                    return found
                 attributes = self.fit_attributes(attributes)
                 try:
                     return finish(self, self.general(operands, attributes, out), operands)

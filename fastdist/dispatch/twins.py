@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final
 
-from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, offer
 from ..graph.lazy_conj_neg import LazyConjNeg, write_through
-from ..graph.modes import modes
-from ..interpreters.torch_function import none_overrides, operator_of
+from ..interpreters.torch_function import operator_of
 from ..tensor.tensor import Tensor
 from .call import GeneralPath
-from .op import OPS, PLAIN, Given, Op, P, R, public_function
+from .op import OPS, Given, Op, P, R, public_function
 from .pointwise import PointwiseOp
 from .route import Route
 from .signature import ArgumentError
@@ -89,11 +88,9 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
     """Return a function that writes the result of function into its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        is_plain = self.__class__ in PLAIN and not kwargs and none_overrides(args)
-        if (modes.tracers and mode_is_open()) or not is_plain:
-            found = offer(inplace, (self, *args), kwargs)
-            if found is not NOT_TAKEN:
-                return found  # type: ignore[no-any-return]
+        found = offer(inplace, (self, *args), kwargs)
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
         if not isinstance(self, Tensor):
             fault = f"must be Tensor, not {type(self).__name__}"
             raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")

@@ -9,7 +9,7 @@ from weakref import ref
 
 from ..core.device import CPU
 from ..core.errors import DeclarationError
-from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, offer_to_mode
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
 from ..graph.modes import modes, runs_plain, tls
@@ -277,8 +277,8 @@ def detach(input: Tensor) -> Tensor:
         >>> (x * 2).detach().requires_grad
         False
     """
-    if modes.tracers and mode_is_open():
-        found = offer(Tensor.detach, (input,), {})
+    if modes.tracers:
+        found = offer_to_mode(Tensor.detach, (input,), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
     out = wrap(input._array, input._layout)

@@ -14,7 +14,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
-from ...dispatch.inplace import copy_drawn
+from ...dispatch.inplace import copy_result
 from ...dispatch.target import store_in_out
 from ...interpreters.batch_loop import require_randomness
 from ...interpreters.batched_tensor import levels
@@ -565,7 +565,7 @@ def _filled(
         drawn.clamp_(*ends_inside(dtype, *ends))
     if layout.dtype.is_complex:
         drawn = late_ops.view_as_complex(drawn)
-    return copy_drawn(target, drawn, known_as)
+    return copy_result(target, drawn, known_as)
 
 
 @composite(homes="method")
@@ -580,7 +580,7 @@ def random_(
     if to is None:
         to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
     source = generator_or_default(generator, self._layout.device)
-    return copy_drawn(
+    return copy_result(
         self,
         _integers(source, from_, to, self._layout.shape, dtype, self._layout.device),
         "random.2",
@@ -590,4 +590,4 @@ def random_(
 @composite(homes="method")
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
-    return copy_drawn(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
+    return copy_result(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")

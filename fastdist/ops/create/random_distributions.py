@@ -11,7 +11,7 @@ from ...core.device import CPU
 from ...core.dtypes import WORDS, float64, float_limits
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.inplace import copy_drawn
+from ...dispatch.inplace import copy_result
 from ...random_numbers import rejection
 from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
@@ -42,7 +42,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     drawn: Any = open_uniform(self._layout, generator)
     least, most = _ends_of_open_uniform(self)
     ends = -math.log(most) / lambd, -math.log(least) / lambd
-    return copy_drawn(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
+    return copy_result(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
 
 
 @composite(homes="method")
@@ -53,7 +53,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     drawn: Any = open_uniform(self._layout, generator)
     most = largest_of(self._layout.dtype)
     trials = (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0, max=most)
-    return copy_drawn(self, trials, "geometric")
+    return copy_result(self, trials, "geometric")
 
 
 @composite(homes="method")
@@ -69,7 +69,7 @@ def cauchy_(
     most, farthest = largest_of(self._layout.dtype), 1 / (math.pi * _ends_of_open_uniform(self)[0])
     if not abs(median) + sigma * farthest < most:
         found = found.clamp(min=-most, max=most)
-    return copy_drawn(self, found, "cauchy")
+    return copy_result(self, found, "cauchy")
 
 
 @composite(homes="method")
@@ -84,7 +84,7 @@ def log_normal_(
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
     # No normal number is as far as 9 deviations off.
     ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
-    return copy_drawn(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
+    return copy_result(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
 
 
 def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:

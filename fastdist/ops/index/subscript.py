@@ -11,7 +11,13 @@ from ...core.dtypes import DType, bool_, int64
 from ...core.errors import DTypeError, ShapeError, VersionError
 from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
-from ...core.torch_function import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
+from ...core.torch_function import (
+    NEVER_ASKED,
+    NOT_TAKEN,
+    is_offered,
+    offer,
+    offer_to_mode,
+)
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named
@@ -177,8 +183,8 @@ def subscript(input: Tensor, index: Any) -> Tensor:
     """Return `input[index]`: a view for integers, slices, None and `...`, a copy for tensors."""
     try:
         kind = index.__class__
-        if modes.tracers and mode_is_open():
-            found = offer(Tensor.__getitem__, (input, index), {})
+        if modes.tracers:
+            found = offer_to_mode(Tensor.__getitem__, (input, index), {})
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
         if kind is int or index is None:
@@ -309,12 +315,10 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
     try:
-        is_offered_to_mode = modes.tracers and mode_is_open()
-        if (
-            is_offered_to_mode
-            and offer(Tensor.__setitem__, (self, index, value), {}) is not NOT_TAKEN
-        ):
-            return
+        if modes.tracers:
+            found = offer_to_mode(Tensor.__setitem__, (self, index, value), {})
+            if found is not NOT_TAKEN:
+                return
         if (
             (index.__class__ is int or (index.__class__ is slice and index.step is None))
             and value.__class__ in PLAIN

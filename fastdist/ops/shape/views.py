@@ -13,7 +13,7 @@ from ...core.errors import ShapeError
 from ...core.folded_frames import fold
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
-from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import checked
 from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import PLAIN
@@ -558,7 +558,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
                 known = None  # a list of sizes, or soon an error
             if known is not None and known.run is not None:
                 return view.again(input, known)
-        if (modes.tracers and mode_is_open()) or not is_plain:
+        if modes.tracers or not is_plain:
             found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
