@@ -199,7 +199,6 @@ class CompositeCall:
         self.is_ignored = name in IGNORED
 
     def event(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-        """Return the name of the event of a call, None for one without."""
         return self.event_name
 
     @property
@@ -208,7 +207,6 @@ class CompositeCall:
         return getattr(self.call, "offered_as", self.call)
 
     def general(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: None) -> Any:
-        """Call it."""
         return self.call(*args, **kwargs)
 
     def cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:

@@ -170,9 +170,7 @@ class Form:
 
     @cached_property
     def refusing(self) -> Derivatives:
-        """For each input the function that refuses its gradient; None where there is a gradient, or
-        nothing to refuse.
-        """
+        """For each input the function that refuses its gradient; None where nothing is refused."""
         refused = [partial == REFUSED for partial in self.op.partials]
         alike = len(set(refused)) == 1
         return tuple(
@@ -194,9 +192,7 @@ class Form:
 
 
 def gradient_of(body: Body) -> Body:
-    """Return the body of `g * partial` for a partial over names that end in g, or the partial
-    itself if it mentions g.
-    """
+    """Return the body of `g * partial`; of the partial itself if it mentions g, the last name."""
     names = body.names
     if "g" in body.used:
         return body

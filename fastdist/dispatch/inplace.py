@@ -134,9 +134,7 @@ def will_record(operands: Sequence[Any], layout: Layout) -> bool:
 
 
 def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
-    """Return the present value of target: a copy where its Node may keep it, because its memory
-    will be overwritten.
-    """
+    """Return the present value of target: a copy where its Node may keep it."""
     if not is_differentiated(target, *others):
         return target
     before, extra = value_before(target), target._extra
@@ -219,7 +217,6 @@ class StaleView(Node):
         begin_node(self, (), layout)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Raise GraphError."""
         raise GraphError(
             "A view was created in no_grad mode and its base or another view of its base has been "
             "modified inplace with grad mode enabled. "
@@ -231,9 +228,7 @@ class StaleView(Node):
 
 
 class CopySlices(CallNode):
-    """The Node of a base with a view that was changed in place: the gradient passes, except for
-    that view's part.
-    """
+    """The Node of a base with a view that was changed in place: that view takes its part of g."""
 
     __slots__ = ()
     saved_names = ("function", "steps")
@@ -246,9 +241,6 @@ class CopySlices(CallNode):
         self.steps = steps
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the base's gradient with the view's part passed through the op, and the other
-        inputs' gradients.
-        """
         layout = self.output_layout
         backend = backend_of(layout.device.type)
         if self._is_dense_in_other_order():
@@ -269,7 +261,6 @@ class CopySlices(CallNode):
         return (result, *others)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same gradients as Tensors."""
         result = OPS["packed"].public(g)
         if self._is_dense_in_other_order():
             packed, result = result, wrap(empty_in_layout(self.output_layout), self.output_layout)
@@ -292,7 +283,6 @@ class CopySlices(CallNode):
         )
 
     def release(self) -> None:
-        """Release the saved values."""
         self.function.release()
 
 
@@ -340,9 +330,7 @@ def copy_result(target: Tensor, result: Tensor, known_as: str = "") -> Tensor:
 def _offer_inplace(
     method: Callable[..., Any], operands: tuple[Any, ...], more: dict[str, Any] | None = None
 ) -> Any:
-    """Return the result of an in-place method for a batch, an interpreter or an unresolved view;
-    NOT_TAKEN if none takes it.
-    """
+    """Return the result of an in-place method that its operands or an interpreter take over."""
     if modes.tracers and level_of(operands):
         # A number that differs between the calls has an axis in the batch, which fill_ would not
         # take.
@@ -426,7 +414,6 @@ class CopyBackwards(CallNode):
         self.source = src._layout
 
     def name_of_call(self) -> str:
-        """Return the name that graphs show."""
         source = node_of(self.edges[1]) if hasattr(self, "in_place") else None
         if source is None or hasattr(self, "_called"):
             return CallNode.name_of_call(self)
@@ -434,7 +421,6 @@ class CopyBackwards(CallNode):
         return name
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return zeros, and g in the shape and dtype of the source."""
         layout, source, passed = self.output_layout, self.source, None
         nothing = None if self.edges[0] is None else zeros_of(layout)
         if self.edges[1] is not None:
@@ -443,7 +429,6 @@ class CopyBackwards(CallNode):
         return nothing, passed
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same gradients as Tensors."""
         # Not g * 0.0, which is NaN where g is infinite.
         nothing = None if self.edges[0] is None else OPS["clone"].public(g).detach().zero_()
         passed = None

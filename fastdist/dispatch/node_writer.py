@@ -79,9 +79,7 @@ class RecordedOp(Op[P, R]):
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are computed, and from which values; None for an input
-        without one.
-        """
+        """How the gradients by the inputs are computed; None for an input without one."""
         raise NotImplementedError(self.name)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
@@ -93,7 +91,7 @@ class RecordedOp(Op[P, R]):
         """The Node class that records this op, made at its first recorded call."""
         writer, names = NodeWriter(self), {**_NAMES, "_op": self}
         source = (
-            f"class {self.node_name}(OpNode):\n"
+            f"class {self.node_name}(_OpNode):\n"
             f"    __slots__, saved_names, op = (), {(*writer.place,)!r}, _op\n"
             f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
         )
@@ -114,7 +112,6 @@ class OpNode(CallNode):
     naming_route: Route  # never changes for an op whose Nodes are named after their values
 
     def name_of_call(self) -> str:
-        """Return the name that graphs show."""
         tell = None if hasattr(self, "_called") else self.op.node_namer
         return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
@@ -140,9 +137,7 @@ class OpNode(CallNode):
         results: Sequence[Tensor],
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record a call of the general path; attach gives its result the edge, if the result needs
-        more than the Node.
-        """
+        """Record a call of the general path; attach gives its result the edge, if more is needed."""
         several = self.op.several
         begin_node(
             self, edges, tuple([r._layout for r in results]) if several else results[0]._layout
@@ -211,9 +206,7 @@ def _wrapped(g: Any, layout: Layout) -> Tensor | None:
 def with_zero_second_order(
     gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
 ) -> Any:
-    """Return a gradient that was computed from g, with edges to the inputs on which it depends in
-    steps.
-    """
+    """Return the gradient of g with edges to the inputs on which it depends in steps."""
     if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
         return gradient
     # A batch does not have an edge: the values in it do.
@@ -227,9 +220,7 @@ def with_zero_second_order(
 
 
 class ZeroSecondOrder(Node):
-    """The Node of a gradient and the inputs on which it depends in steps: it passes all to the one,
-    zeros to the others.
-    """
+    """The Node of a gradient and the inputs on which it depends in steps: these get zeros."""
 
     __slots__ = ("layouts",)
 
@@ -240,11 +231,9 @@ class ZeroSecondOrder(Node):
         self.layouts = layouts
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return g, and zeros."""
         return g, *self._zeros()
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same gradients as Tensors."""
         pairs = zip(self._zeros(), self.layouts, strict=True)
         return g, *[z if z is None else from_array(z, layout.device) for z, layout in pairs]
 
@@ -253,20 +242,12 @@ class ZeroSecondOrder(Node):
         return [None if edge is None else zeros_of(layout) for edge, layout in pairs]
 
 
-_NAMES: Final[dict[str, Any]] = {
-    "__name__": None,  # see fastdist/kernels/cpu/silence.py
-    "OpNode": OpNode,
-    "storage_of": storage_of,
-    "_released": raise_released,
-    "_changed": raise_changed,
-    "_as_fresh": as_fresh,
-    "_require_fresh": require_fresh,
-    "_unpack_input": unpack_input,
-    "_unpack_spare": unpack_spare,
-    "_unpack_output": unpack_output,
-    "_reduced": reduce_recorded,
-    "_with_zero_second_order": with_zero_second_order,
-}
+_CALLED: Final[Sequence[Any]] = (
+    *(OpNode, as_fresh, raise_changed, raise_released, reduce_recorded, require_fresh, storage_of),
+    *(unpack_input, unpack_output, unpack_spare, with_zero_second_order),
+)
+# For `__name__` see kernels/cpu/silence.py.
+_NAMES: Final = {"__name__": None, **{f"_{one.__name__}": one for one in _CALLED}}
 
 
 class NodeWriter:
@@ -334,7 +315,7 @@ class NodeWriter:
         if "out" in self.results:
             keep = [
                 "_s = out._storage",
-                "if _s is None: _s = storage_of(out)",
+                "if _s is None: _s = _storage_of(out)",
                 f"{at['out']} = (out._array, _s, _s.version, out._extra)",
             ]
             if is_new:
@@ -346,7 +327,7 @@ class NodeWriter:
         if "others" in self.results:
             lines.append(f"{at['others']} = others")
         if "outs" in self.results:
-            keep = ["_found = [(_o, storage_of(_o)) for _o in outs]"]
+            keep = ["_found = [(_o, _storage_of(_o)) for _o in outs]"]
             keep.append(
                 f"{at['outs']} = [(_o._array, _s, _s.version, _o._extra) for _o, _s in _found]"
             )
@@ -367,7 +348,12 @@ class NodeWriter:
         # read before is still saved, whatever a pass of another thread does meanwhile.
         kept = (*self.saved, *self.numbers, *self.results)
         held = [f"{name} = self.{self.place[name]}" for name in kept]
-        return [self.edges, *held, "_route = self.route", "if _route is None: _released(self)"]
+        return [
+            self.edges,
+            *held,
+            "_route = self.route",
+            "if _route is None: _raise_released(self)",
+        ]
 
     def apply(self) -> str:
         """Return the method on raw arrays. No Route computes raw gradients of several results."""
@@ -377,7 +363,7 @@ class NodeWriter:
         lines += ["_gradients = _route.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
             version = f"self.{self.place[f'{name}_version']}"
-            raising = f"_changed(self, {name}, {name}._layout, {version}, _s.version)"
+            raising = f"_raise_changed(self, {name}, {name}._layout, {version}, _s.version)"
             is_spare = name in self.op.spare_names
             lines += [
                 f"if {name} is not None:",
@@ -390,7 +376,8 @@ class NodeWriter:
             lines += [
                 "if out is not None:",
                 "    out, _s, _v, _ = out",
-                "    if _s.version != _v: _changed(self, None, self.output_layout, _v, _s.version)",
+                "    if _s.version != _v:",
+                "        _raise_changed(self, None, self.output_layout, _v, _s.version)",
             ]
         if "others" in self.results:
             lines += [
@@ -430,7 +417,7 @@ class NodeWriter:
                     lines.append(f"_all{i} = {found} if {some} else None")
                 found = f"_all{first}[{one.together.index(tensors[i])}]"
             if recorded:
-                found = f"_reduced({found}, {tensors[i]}_layout, (_route.op, {i}))"
+                found = f"_reduce_recorded({found}, {tensors[i]}_layout, (_route.op, {i}))"
                 if self.op.piecewise:
                     found = f"_with_zero_second_order({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
@@ -476,9 +463,7 @@ class NodeWriter:
         return _method("apply_recorded(self, g, keep)", lines)
 
     def _holds(self, *, local: bool) -> str:
-        """Return the condition that a Node holds saved values, which may be in local names; empty
-        where each Node does.
-        """
+        """Return the condition that a Node holds saved values; empty where each Node does."""
         sure = {*self.held} - self.op.optional
         if "others" in sure or all(
             names & sure

@@ -134,9 +134,7 @@ class Op(Generic[P, R]):
 
     @functools.cached_property
     def called(self) -> str:
-        """The name in errors: for a part of other ops, PyTorch's name for the function that users
-        called.
-        """
+        """The name in errors: for a part of other ops, PyTorch's name for what users called."""
         return self.name if self.homes else without_formula(self.known_as)
 
     @property
@@ -272,9 +270,7 @@ def declarator(
 
 
 def public_function(op: Op) -> Callable[..., Any]:
-    """Write the function that users call, with their signature, so that Python itself checks the
-    call.
-    """
+    """Write the function that users call, with their signature: Python itself checks the call."""
     names: dict[str, Any] = {"_op": op, "_general": op.general_call()}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
@@ -375,9 +371,7 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 def replace_code(function: Any, source: str, name: str) -> None:
-    """Give a function that `define` made other code with the same signature: every reference to it
-    runs that from now on.
-    """
+    """Give a function that `define` made other code with the same signature."""
     names = dict(function.__globals__)
     exec(_compiled(source), names)
     function.__code__ = _code_of(names, source, name)
@@ -402,9 +396,7 @@ def _compiled(source: str) -> CodeType:
 
 
 def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
-    """Turn the NotImplemented that an operator returns into the TypeError that a function
-    raises.
-    """
+    """Turn an operator's NotImplemented into the TypeError that a function raises."""
     if result is NotImplemented:
         given = ", ".join(type(operand).__name__ for operand in operands)
         alone = all(isinstance(operand, int | float) for operand in operands)

@@ -145,16 +145,12 @@ class PointwiseOp(GeneralPath[P, R]):
 
     @property
     def node_name(self) -> str:
-        """The name that `grad_fn` shows."""
         if self.may_record and set(self.partials) == {REFUSED}:
             return "NotImplemented"  # PyTorch's name, which is not mistaken for Python's
         return super().node_name
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are computed, and from which values; None for an input
-        without one.
-        """
         form = self.form
         forms = [form] if self.usual is None else [form, self.usual]
         used = set().union(*(b.used for b in form.gradient_bodies if b is not None))
@@ -176,7 +172,6 @@ class PointwiseOp(GeneralPath[P, R]):
         return tuple(gradients)
 
     def gradient_makers(self, route: Route) -> Derivatives:
-        """Return the derivatives, for complex numbers their adjoints."""
         assert route.form is not None
         return route.form.gradient_makers(route.layout.dtype)
 
@@ -430,9 +425,7 @@ class PointwiseOp(GeneralPath[P, R]):
         return combined(derivatives, (*primals, *given, result), tangents, layout)
 
     def _all_numbers(self, numbers: Given) -> Given:
-        """Return the numbers of a form as those of the op: None for all at their defaults, which
-        are parts of its bodies.
-        """
+        """Return the numbers of a form as those of the op: None for all at their defaults."""
         return numbers or (None,) * len(self.attributes)
 
     @cached_property

@@ -96,9 +96,7 @@ def find_functions(
 
 
 def _casting_back(route: Route) -> Callable[..., Any] | None:
-    """Return the function that writes results over a first operand of another dtype; None if that
-    cannot hold them.
-    """
+    """Return the function that writes results over a first operand of another dtype, or None."""
     out_layout, first, run = route.layout, route.layouts[0], route.run
     assert first is not None and run is not None
     if (out_layout.shape, out_layout.device) != (first.shape, first.device):
@@ -128,9 +126,7 @@ def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
 def _writing(
     form: Form, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the function that writes into memory of out_layout's shape and dtype; make, if given,
-    makes a result of them.
-    """
+    """Return the function that writes into memory of out_layout's shape; make may make a result."""
     kernel = kernel_for(form.run_body)
     small: Callable[..., Any] = kernel.small
     run: Callable[..., Any] = kernel.compute
@@ -163,9 +159,7 @@ def _writing(
 
 @silent  # type: ignore[untyped-decorator]
 def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Return the function that makes results of layout. The kernel that run_large finds serves
-    later calls as well.
-    """
+    """Return the function that makes results of layout; the kernel is looked up once."""
     shape, dtype = layout.shape, layout.dtype.numpy
     empty = maker_of(shape, dtype)
     loop = None
@@ -287,9 +281,7 @@ def _general(
 
 
 def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
-    """Return the function that sums an array of out_layout over the axes along which an operand was
-    broadcast.
-    """
+    """Return the function that sums an array over the axes along which an operand was broadcast."""
     axes = axes_to_sum(out_layout.shape, target.shape)
     kept = tuple([n for i, n in enumerate(out_layout.shape) if i not in axes])
     result = Result(target.shape, out_layout.dtype.numpy, kept)

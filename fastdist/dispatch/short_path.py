@@ -68,27 +68,16 @@ from .route import NO_ROUTE, find_event
 # Operators are separate functions, made at their first use, because no function lies between them
 # and Python. The public functions, which op.py writes with the user's signature, get their short
 # path as new code when the first Route is stored: every reference to them runs it from then on.
-NAMES: Final[dict[str, Any]] = {
-    "_PLAIN": PLAIN,
-    "_NO_ROUTE": NO_ROUTE,
-    "_CPU": CPU,
-    "_NUMBERS": NUMBERS,
-    "_Storage": Storage,
-    "_Tensor": Tensor,
-    "_clock": clock,
-    "_constant": constant,
-    "_find": find_route,
-    "_find_event": find_event,
-    "_modes": modes,
-    "_next": next_sequence_number,
-    "_raise_out_of_memory": raise_out_of_memory,
-    "_overlap": may_overlap,
-    "_report": time_ranges.add_op,
-    "_shell": empty_shell,
-    "_tls": tls,
-    "storage_of": storage_of,
-}
-
+_CALLED: Final[Sequence[Any]] = (
+    *(Storage, Tensor, constant, empty_shell, find_event, find_route, may_overlap),
+    *(next_sequence_number, raise_out_of_memory, storage_of),
+)
+# The names that the texts use.
+NAMES: Final[dict[str, Any]] = (
+    {f"_{one.__name__}": one for one in _CALLED}
+    | {"_CPU": CPU, "_NO_ROUTE": NO_ROUTE, "_NUMBERS": NUMBERS, "_PLAIN": PLAIN}
+    | {"_clock": clock, "_modes": modes, "_report": time_ranges.add_op, "_tls": tls}
+)
 
 # Whether recording is off, found in 6 ns while no thread has it off; `tls.grad` takes 40.
 _OFF: Final = "(_modes.grad_off and not _tls.grad)"
@@ -155,11 +144,11 @@ class ShortPath:
             lines.append(f"out = _see({result}, _route.layout, _route.steps, {op.tensors[0]})")
             return [*lines, *self._recording()]
         if not more:
-            lines += ["out = _shell()", *self._guard(f"out._array = {result}")]
+            lines += ["out = _empty_shell()", *self._guard(f"out._array = {result}")]
         else:
             lines += self._guard(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
             lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _route.more")
-            lines += [f"{name} = _shell(); {name}._array = _a{name}" for name in self.found]
+            lines += [f"{name} = _empty_shell(); {name}._array = _a{name}" for name in self.found]
         lines += ["out._layout = _route.layout", "out._extra = out._storage = None"]
         for name in more:
             lines.append(f"{name}._layout = _l{name}")
@@ -167,9 +156,7 @@ class ShortPath:
         return [*lines, *self._recording()]
 
     def _checking(self) -> list[str]:
-        """Return the lines that make tensors of numbers, and leave other operands to the general
-        path.
-        """
+        """Return the lines that make tensors of numbers; other operands go to the general path."""
         general, given = self.general, self._per_tensor("{}.__class__ not in _PLAIN")
         lines = []
         if self.constants and self.target == self.op.tensors[0]:
@@ -209,9 +196,7 @@ class ShortPath:
         ]
 
     def _per_tensor(self, condition: str, *, but: str = "") -> list[str]:
-        """Return a condition on a tensor `{}` for each name, which is false for a tensor that is
-        not given.
-        """
+        """Return a condition on `{}` for each tensor, false for one that is not given."""
         return [
             f"({name} is not None and {condition.format(name)})"
             if name in self.op.optional
@@ -235,7 +220,7 @@ class ShortPath:
         refused.append(f"(_route.layout.device is _CPU and not {target}._array.flags.writeable)")
         shared = (
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
-            f" and _overlap({{0}}._array, {target}._array))"
+            f" and _may_overlap({{0}}._array, {target}._array))"
         )
         refused += self._per_tensor(shared, but=target)
         if target == "out" and True in self.op.out.memory:
@@ -249,7 +234,7 @@ class ShortPath:
             f"if _write is None or {' or '.join(refused)}: {self.general}",
             *self._guard(f"_write({', '.join([*self._arrays(), f'{target}._array'])})"),
             f"_s = {target}._storage",
-            f"if _s is None: _s = storage_of({target})",
+            f"if _s is None: _s = _storage_of({target})",
             "_s.bump()",
             *self._reporting(),
             f"return {target}",
@@ -274,7 +259,7 @@ class ShortPath:
             get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
         finding = "_NO_ROUTE"
         if self.form is not None:
-            finding = f"_find({self.called}, _layout)"
+            finding = f"_find_route({self.called}, _layout)"
         elif op.kind == "view" or op.defaults is None or op.optional:
             return [*lines, *self._as_last(layouts, get)]
         one = [
@@ -329,7 +314,7 @@ class ShortPath:
             f"if {f'({nothing})' if len(unrecorded) > 1 else nothing} or {unwanted}:",
             *_deeper(["out._edge = None", *self._reporting(), f"return {results}"]),
             "out._edge = _node = _Node()",
-            "_node.seq = _next()",
+            "_node.seq = _next_sequence_number()",
             f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(op.tensors)))})",
             "_node.hooks = None",
             "_node.output_layout = _route.layout",

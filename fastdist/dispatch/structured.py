@@ -172,7 +172,6 @@ class StructuredOp(GeneralPath[P, R]):
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are computed, as registered when first needed."""
         gradients: list[Gradient | None] = []
         for name in self.tensors:
             if name not in self.vjps:
@@ -191,13 +190,10 @@ class StructuredOp(GeneralPath[P, R]):
         return tuple(gradients)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
-        """Return the vjps by the inputs."""
         return tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
-        """Return attributes with out's dtype where the op computes in that dtype, none is given,
-        and it is not the default.
-        """
+        """Return attributes with out's dtype where the op computes in that and none is given."""
         if not self.computes_in_out or not isinstance(out, Tensor):
             return attributes
         at, dtype = self.attributes.index("dtype"), out._layout.dtype
@@ -212,15 +208,11 @@ class StructuredOp(GeneralPath[P, R]):
             self._plan(*operands, *attributes)
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands as the op takes them, None for one that is not given."""
         if not self.resolves:
             return super().accept_operands(operands)
         return tuple([None if o is None else as_operand_of(o) for o in operands])
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Return how to run, from the Route if these layouts and attributes have one, and the
-        operands.
-        """
         require_tensors(self.called, self.parameters, self.tensors, operands)
         if not is_cacheable(operands, attributes):
             return self._new_route(operands, attributes), operands
@@ -265,7 +257,6 @@ class StructuredOp(GeneralPath[P, R]):
         return route
 
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
-        """Give the results the tangents that follow from the operands' tangents, level by level."""
         results, others = (results, ()) if self.several else (results[:1], results[1:])
         if self.several or results[0]._layout.dtype.may_have_gradient:
             carry(results, values, partial(self.tangents, route, others))
@@ -278,9 +269,7 @@ class StructuredOp(GeneralPath[P, R]):
         tangents: Sequence[Any],
         result: Tensor,
     ) -> Tensor | None:
-        """Return the tangent of the one result of a call that is not recorded; `plain` is the short
-        path of this op.
-        """
+        """Return the tangent of the one result of a call by the short path that is not recorded."""
         if not result._layout.dtype.may_have_gradient:
             return None
         if self.linear:

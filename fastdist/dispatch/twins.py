@@ -28,9 +28,7 @@ _COPIED: Final = (
 
 
 class InPlace(GeneralPath[P, R]):
-    """A pointwise op that writes its result into its first operand: `x.add_(y)`, and `x += y` for
-    the op of that operator.
-    """
+    """A pointwise op that writes over its first operand: `x.add_(y)`, or `x += y`."""
 
     kind = "in-place"
     resolves = False
@@ -47,7 +45,6 @@ class InPlace(GeneralPath[P, R]):
 
     @cached_property
     def public(self) -> Callable[..., R]:
-        """The method; its signature is the declaration's."""
         made: Any = public_function(self)
         made.__wrapped__ = self.declared
         return made  # type: ignore[no-any-return]
@@ -64,11 +61,9 @@ class InPlace(GeneralPath[P, R]):
         return operator_of(self, self.operator) if self.operator else super().general_call()
 
     def target_of(self, operands: Given, out: Any) -> First:
-        """Return the first operand."""
         return First(self.name, operands[0], self.functional_op)
 
     def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
-        """Return the first operand, over which the result was written."""
         first, *others = operands
         if first.__class__ is LazyConjNeg:
             again = lambda numbers: self.general((numbers, *others), attributes)  # noqa: E731
@@ -76,11 +71,9 @@ class InPlace(GeneralPath[P, R]):
         return super().run_call(operands, attributes, target)
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return the function by which other ops compute the result, or None."""
         return self.functional_op.decomposition(operands, attributes)
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Return how to run, and operands and attributes as tensors."""
         return self.functional_op.route_call(operands, attributes, called)
 
 

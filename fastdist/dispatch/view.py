@@ -73,7 +73,6 @@ class ViewOp(StructuredOp[P, R]):
         return self._array(backend_of(device.type), array, *attributes)
 
     def run_recorded(self, route: Route, values: Given) -> Any:
-        """Return the view, recorded and with tangents."""
         (input,) = values
         if input.__class__ is LazyConjNeg:
             return self._lazy_result(route, input)
@@ -165,9 +164,7 @@ class ViewOp(StructuredOp[P, R]):
         return self._seen_by(route, array, input, None if unrecorded else edge)
 
     def again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a kept Route makes of input, a plain tensor without tangents, while
-        no interpreter is open.
-        """
+        """Return the view that a kept Route makes of a plain tensor: no interpreters, no tangents."""
         array, edge = route.run(input._array), input._edge  # type: ignore[misc]
         if edge is None or (modes.grad_off and not tls.grad):
             # As `_seen_by`, without its call.
