@@ -107,7 +107,7 @@ class GeneralPath(RecordedOp[P, R]):
         return (operands[0], *map(as_operand_of, operands[1:]))
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return a function of other ops that makes the result, where the op has no kernel; or None."""
+        """Return a function of other ops for operands that the op has no kernel for; or None."""
         complex_decomposition = self.complex_decomposition
         if complex_decomposition is None or not any(
             isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands

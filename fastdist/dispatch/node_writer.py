@@ -137,7 +137,7 @@ class OpNode(CallNode):
         results: Sequence[Tensor],
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record a call of the general path; attach gives its result the edge, if more is needed."""
+        """Record a call of the general path; attach gives its result the edge, if given."""
         several = self.op.several
         begin_node(
             self, edges, tuple([r._layout for r in results]) if several else results[0]._layout

@@ -164,7 +164,7 @@ class ViewOp(StructuredOp[P, R]):
         return self._seen_by(route, array, input, None if unrecorded else edge)
 
     def again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a kept Route makes of a plain tensor: no interpreters, no tangents."""
+        """Return the view that a kept Route makes of a plain tensor; no interpreter is open."""
         array, edge = route.run(input._array), input._edge  # type: ignore[misc]
         if edge is None or (modes.grad_off and not tls.grad):
             # As `_seen_by`, without its call.
