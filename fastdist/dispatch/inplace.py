@@ -373,7 +373,7 @@ def _overwrite(
         if called:
             node._called = called
         set_history(self, node)
-    if modes.special and layout.dtype.may_have_gradient:
+    if layout.dtype.may_have_gradient:
         carry((self,), (self, src), partial(_tangent_of_copy, layout))
     return self
 

@@ -69,14 +69,15 @@ from .route import NO_ROUTE, find_event
 # and Python. The public functions, which op.py writes with the user's signature, get their short
 # path as new code when the first Route is stored: every reference to them runs it from then on.
 _CALLED: Final[Sequence[Any]] = (
-    *(Storage, Tensor, constant, empty_shell, find_event, find_route, may_overlap),
-    *(next_sequence_number, raise_out_of_memory, storage_of),
+    *(Storage, Tensor, constant, find_event, find_route, may_overlap, raise_out_of_memory),
+    storage_of,
 )
 # The names that the texts use.
 NAMES: Final[dict[str, Any]] = (
     {f"_{one.__name__}": one for one in _CALLED}
     | {"_CPU": CPU, "_NO_ROUTE": NO_ROUTE, "_NUMBERS": NUMBERS, "_PLAIN": PLAIN}
     | {"_clock": clock, "_modes": modes, "_report": time_ranges.add_op, "_tls": tls}
+    | {"_next": next_sequence_number, "_shell": empty_shell}
 )
 
 # Whether recording is off, found in 6 ns while no thread has it off; `tls.grad` takes 40.
@@ -144,11 +145,11 @@ class ShortPath:
             lines.append(f"out = _see({result}, _route.layout, _route.steps, {op.tensors[0]})")
             return [*lines, *self._recording()]
         if not more:
-            lines += ["out = _empty_shell()", *self._guard(f"out._array = {result}")]
+            lines += ["out = _shell()", *self._guard(f"out._array = {result}")]
         else:
             lines += self._guard(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
             lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _route.more")
-            lines += [f"{name} = _empty_shell(); {name}._array = _a{name}" for name in self.found]
+            lines += [f"{name} = _shell(); {name}._array = _a{name}" for name in self.found]
         lines += ["out._layout = _route.layout", "out._extra = out._storage = None"]
         for name in more:
             lines.append(f"{name}._layout = _l{name}")
@@ -314,7 +315,7 @@ class ShortPath:
             f"if {f'({nothing})' if len(unrecorded) > 1 else nothing} or {unwanted}:",
             *_deeper(["out._edge = None", *self._reporting(), f"return {results}"]),
             "out._edge = _node = _Node()",
-            "_node.seq = _next_sequence_number()",
+            "_node.seq = _next()",
             f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(op.tensors)))})",
             "_node.hooks = None",
             "_node.output_layout = _route.layout",

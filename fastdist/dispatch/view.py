@@ -79,8 +79,7 @@ class ViewOp(StructuredOp[P, R]):
         assert route.run is not None and route.steps is not None
         result = see(route.run(input._array), route.layout, route.steps, input)
         self.record((result,), values, route)
-        if modes.special:
-            carry_view(result, input)
+        carry_view(result, input)
         return result
 
     def _lazy_result(self, route: Route, input: LazyConjNeg) -> Tensor:

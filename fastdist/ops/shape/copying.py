@@ -177,8 +177,7 @@ class MoveOp(StructuredOp):
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
-        if modes.special:
-            self.carry_tangents((result,), (input,), route)
+        self.carry_tangents((result,), (input,), route)
         return result
 
 

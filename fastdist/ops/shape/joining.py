@@ -137,8 +137,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     result = wrap(array, layout_of(array, device))
     if dtype.may_have_gradient and tls.grad and any(tensor._edge is not None for tensor in given):
         result._edge = CatBackward0(given, result, axis)
-    if modes.special:
-        _carry(result, given, axis)
+    _carry(result, given, axis)
     if key is not None and device is CPU and _can_join_at_once(given, result._layout, order):
         has_gaps = not all(tensor._layout.contiguous for tensor in given)
         given[0]._layout.routes.remember(key, (result._layout, axis, has_gaps))

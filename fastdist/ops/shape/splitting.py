@@ -109,7 +109,7 @@ def _quick_narrow(*args: Any, **named: Any) -> Any:
     if named or len(args) != 4:
         return NOT_TAKEN
     input, dim, start, length = args
-    if modes.special or not dim.__class__ is start.__class__ is length.__class__ is int:
+    if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
         return NOT_TAKEN
@@ -156,9 +156,7 @@ def _quick_select(*args: Any, **named: Any) -> Any:
     if named or len(args) != 3:
         return NOT_TAKEN
     input, dim, index = args
-    if dim.__class__ is not int or index.__class__ is not int or modes.special:
-        return NOT_TAKEN
-    if input.__class__ not in PLAIN:
+    if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
     return NOT_TAKEN if route is None else basic_index.again(input, route)
