@@ -4,13 +4,14 @@ An op is declared once, with `@pointwise`, `@structured` or `@view`. The declara
 public function, the Tensor method, operators, the in-place twin, vjp and jvp, and the Node that
 records a call. `op.py` has the base class and the table of ops, `declaration.py` the words that a
 declaration may use and PyTorch's names of events and Nodes, `composite.py` the table of functions
-written with other ops. `signature.py` checks arguments and explains wrong ones.
+written with other ops, and their in-place twins. `signature.py` checks arguments and explains wrong
+ones.
 
 A call takes one of two paths:
 
 - The general path (`call.py`) has five steps: check, offer the call to interpreters, run, record a
   Node, carry tangents. Each kind of op adds its own checks: `pointwise.py`, with `float8.py` for
-  these dtypes, `structured.py`, `view.py`, and `twins.py` for ops in place.
+  these dtypes, `structured.py` and `view.py`. Ops in place are in `call.py`, too.
 - The short path (`short_path.py`, see Note [The short path]) is the same five steps, written out as
   source for plain tensors that need no further look. While interpreters are open or tangents
   exist, `call.py` casts, times and differentiates such calls. Anything unusual goes to the general

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..core.interpreter import (
     open_interpreters,
 )
 from ..graph.accumulate_grad import extra_of
-from ..graph.lazy_conj_neg import LazyConjNeg, resolved
+from ..graph.lazy_conj_neg import LazyConjNeg, resolved, write_through
 from ..graph.modes import modes, tls
 from ..graph.node import Node
 from ..interpreters.autocast import (
@@ -29,13 +30,14 @@ from ..interpreters.autocast import (
     wanted_dtype,
 )
 from ..interpreters.sparse_rules import meet_sparse
+from ..interpreters.torch_function import operator_of
 from ..tensor.tensor import Tensor, empty_shell, from_users_array, wrap
 from .declaration import recorded_as
 from .node_writer import RecordedOp
-from .op import OPS, PLAIN, Given, Op, P, R
+from .op import OPS, PLAIN, Given, Op, P, R, public_function
 from .route import Route, are_keys, arrays_of, layouts_of, run_silently
 from .tangents import carry_one_level, has_tangents, is_recorded
-from .target import NEW, Out, Target
+from .target import NEW, First, Out, Target
 
 
 class GeneralPath(RecordedOp[P, R]):
@@ -171,6 +173,65 @@ class GeneralPath(RecordedOp[P, R]):
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
         """Give results the tangents that follow from the tangents of the operands."""
         raise NotImplementedError(self.name)
+
+
+# The text of help() for an in-place twin.
+TWIN_DOC: Final = "In-place version of {}: writes the result into this tensor and returns it."
+# The attributes that an in-place op shares with the op whose result it writes.
+_COPIED: Final = (
+    *[name for name in Op.__slots__ if not name.startswith("__")],
+    *("form", "may_record", "number_names", "usual"),
+)
+
+
+class InPlace(GeneralPath[P, R]):
+    """A pointwise op that writes over its first operand: `x.add_(y)`, or `x += y`."""
+
+    kind = "in-place"
+    resolves = False
+
+    def __init__(self, of: GeneralPath[P, R], operator: str = "") -> None:
+        self.call_later()
+        for name in _COPIED:
+            setattr(self, name, getattr(of, name))
+        if "homes" in vars(of):
+            self.homes = of.homes
+        self.name, self.known_as = f"{of.name}_", f"{of.known_as}_"
+        self.has_out, self.written, self.has_short_path = False, None, False
+        self.functional_op, self.operator = of, operator
+
+    @cached_property
+    def public(self) -> Callable[..., R]:
+        made: Any = public_function(self)
+        made.__wrapped__ = self.declared
+        return made  # type: ignore[no-any-return]
+
+    @property
+    def doc(self) -> str:
+        """The text of help()."""
+        return TWIN_DOC.format(self.functional_op.name)
+
+    def general_call(self) -> Callable[..., Any]:
+        """Return the general path of the public function; as an operator, it returns NotImplemented
+        for operands that no op takes: Python then tries the other operand.
+        """
+        return operator_of(self, self.operator) if self.operator else super().general_call()
+
+    def target_of(self, operands: Given, out: Any) -> First:
+        return First(self.name, operands[0], self.functional_op)
+
+    def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
+        first, *others = operands
+        if first.__class__ is LazyConjNeg:
+            again = lambda numbers: self.general((numbers, *others), attributes)  # noqa: E731
+            return write_through(first, again)
+        return super().run_call(operands, attributes, target)
+
+    def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
+        return self.functional_op.decomposition(operands, attributes)
+
+    def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+        return self.functional_op.route_call(operands, attributes, called)
 
 
 def as_operand_of(value: Any) -> Any:

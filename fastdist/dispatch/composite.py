@@ -23,11 +23,11 @@ from ..interpreters.autocast import autocast, cast_operands
 from ..interpreters.timing import time_composite
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
 from ..tensor.tensor import Tensor
-from .call import TENSORS, cast_plain
+from .call import TENSORS, TWIN_DOC, cast_plain
 from .declaration import OutRule, event_of_function, homes_of, node_named, recorded_as
-from .op import Op
-from .signature import NUMPY_NAMES, UNCLEAR, explain, fault_of_call, require_kinds
-from .target import Out
+from .op import OPS, Op
+from .signature import NUMPY_NAMES, UNCLEAR, ArgumentError, explain, fault_of_call, require_kinds
+from .target import First, Out
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -261,6 +261,47 @@ def _in_our_names(
                 f"{function.__name__}() got both {name!r} and {alias!r}, two names of one argument"
             )
     return args, {names.get(key, key): value for key, value in kwargs.items()}
+
+
+def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Return a function that writes the result of function into its first argument."""
+
+    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        found = offer(inplace, (self, *args), kwargs)
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if not isinstance(self, Tensor):
+            fault = f"must be Tensor, not {type(self).__name__}"
+            raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
+        target, operands = First(f"{name}_", self), (self, *args, *kwargs.values())
+        target.accept(operands)
+        result = function(target.before(operands)[0], *args, **kwargs)
+        if result is NotImplemented:
+            raise TypeError(f"{name}_(): unsupported arguments")
+        return target.take(result, operands)
+
+    return dressed_as_twin(inplace, name, function, TWIN_DOC)
+
+
+def dressed_as_twin(
+    inplace: Any, name: str, function: Callable[..., Any], doc: str
+) -> Callable[..., Tensor]:
+    """Return an in-place twin with the name and signature of function, which is an op's or a
+    composite's, without its `out=`; told is its docstring, with `{}` for the name.
+    """
+    inplace.__name__ = inplace.__qualname__ = f"{name}_"
+    inplace.__doc__ = doc.format(name)
+    op = OPS.get(name)
+    if op is not None and op.__dict__.get("public") is function:
+        declared = op.declared
+    else:
+        declared = getattr(function, "__wrapped__", function)
+    inplace.__wrapped__ = declared
+    if "out" in (declared.__kwdefaults__ or ()):
+        signature = inspect.signature(declared)
+        taken = [p for p in signature.parameters.values() if p.name != "out"]
+        inplace.__signature__ = signature.replace(parameters=taken)
+    return inplace  # type: ignore[no-any-return]
 
 
 class SignatureWithOut(inspect.Signature):

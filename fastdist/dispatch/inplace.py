@@ -362,7 +362,8 @@ def _overwrite(
     require_apart(self, (src,))
     layout = self._layout
     if not isinstance(src, Tensor):
-        src = _number(src, layout)
+        is_array = isinstance(src, np.ndarray)
+        src = from_users_array(src) if is_array else from_array(placed(src, layout.dtype))
     met = broadcast_shapes("copy_", [src._layout.shape, layout.shape])
     require_result_fits("copy_", self, met, layout.dtype)
     recording = will_record((self, src), layout)
@@ -381,12 +382,6 @@ def _overwrite(
 def _tangent_of_copy(layout: Layout, _: Any, tangents: Any, outs: Any) -> tuple[Tensor]:
     """Return the source's tangent as the tangent of the tensor that it was written into."""
     return (zeros_like(outs[0]) if tangents[1] is None else fitted(tangents[1], layout),)
-
-
-def _number(value: Any, layout: Layout) -> Tensor:
-    if isinstance(value, np.ndarray):
-        return from_users_array(value)
-    return from_array(placed(value, layout.dtype))
 
 
 def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> None:

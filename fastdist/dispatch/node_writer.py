@@ -91,7 +91,7 @@ class RecordedOp(Op[P, R]):
         """The Node class that records this op, made at its first recorded call."""
         writer, names = NodeWriter(self), {**_NAMES, "_op": self}
         source = (
-            f"class {self.node_name}(_OpNode):\n"
+            f"class {self.node_name}(OpNode):\n"
             f"    __slots__, saved_names, op = (), {(*writer.place,)!r}, _op\n"
             f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
         )
@@ -243,11 +243,11 @@ class ZeroSecondOrder(Node):
 
 
 _CALLED: Final[Sequence[Any]] = (
-    *(OpNode, as_fresh, raise_changed, raise_released, reduce_recorded, require_fresh, storage_of),
+    *(as_fresh, raise_changed, raise_released, reduce_recorded, require_fresh, storage_of),
     *(unpack_input, unpack_output, unpack_spare, with_zero_second_order),
 )
 # For `__name__` see kernels/cpu/silence.py.
-_NAMES: Final = {"__name__": None, **{f"_{one.__name__}": one for one in _CALLED}}
+_NAMES: Final = {f"_{one.__name__}": one for one in _CALLED} | {"__name__": None, "OpNode": OpNode}
 
 
 class NodeWriter:

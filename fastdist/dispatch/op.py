@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
-from ..core.errors import DeclarationError, DeviceError
+from ..core.dtypes import WORDS, DType
+from ..core.errors import DeclarationError, DeviceError, NoKernelError
 from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.torch_function import NOT_TAKEN
@@ -304,7 +305,10 @@ def public_function(op: Op) -> Callable[..., Any]:
         keywords.append("memory_format=None")
     parts += keywords if starred or not keywords else ["*", *keywords]
     lines = [f"def public({', '.join(parts)}):\n"]
-    lines += _joined_list(listed, op.also_listed) if listed else []
+    for name in lists if listed else ():
+        # Given whole and by name: permute(x, 1, 0), or permute(x, dims=(1, 0)).
+        given = f"_{listed}" if name == listed else listed
+        lines.append(f"    {listed} = {given} if {name} is _absent else (*{given}, {name})\n")
     for name in aliased:
         other = NUMPY_NAMES[name]
         default = "_absent" if name in required else f"_default_{name}"
@@ -324,16 +328,6 @@ def public_function(op: Op) -> Callable[..., Any]:
     public = define(op, head + tail, names)
     op.written = (public, head, tail)
     return public
-
-
-def _joined_list(name: str, also: str | None) -> list[str]:
-    """Return the lines by which a list may be given whole and by name: permute(x, 1, 0), or
-    permute(x, dims=(1, 0)).
-    """
-    lines = [f"    {name} = _{name} if {name} is _absent else (*_{name}, {name})\n"]
-    if also:
-        lines.append(f"    if {also} is not _absent: {name} = (*{name}, {also})\n")
-    return lines
 
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
@@ -406,6 +400,21 @@ def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
             f"({', '.join(op.tensors)}); expected {wanted}"
         )
     return result
+
+
+def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
+    """Raise NoKernelError where an op would compute in a dtype of this kind, `is_complex` or
+    `is_float8`.
+    """
+    for dtype in dtypes:
+        if getattr(dtype, kind):
+            if kind == "is_complex":
+                raise NoKernelError(
+                    f'"{name}" not implemented for {WORDS[dtype]!r}: take its parts'
+                )
+            from .float8 import no_float8_kernel
+
+            raise no_float8_kernel(name, dtype)
 
 
 def common_device(op: Op, operands: tuple[Any, ...]) -> Device:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from ..core.dtypes import FLOAT8, WORDS, DType, bool_, int64
+from ..core.dtypes import FLOAT8, DType, bool_, int64
 from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
 from ..core.short_repr import short_repr
 from ..graph.modes import tls
@@ -38,7 +38,7 @@ from .declaration import (
 )
 from .derive import REFUSED, ZERO, Derivatives, Form
 from .node_writer import Gradient
-from .op import OPS, Given, Op, P, R, common_device, declarator
+from .op import OPS, Given, Op, P, R, common_device, declarator, require_no
 from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .route import Route, layouts_of, order_of, run_silently
 from .short_path import write_short_path
@@ -116,9 +116,9 @@ class PointwiseOp(GeneralPath[P, R]):
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
         every = (*self.tensors, *self.attributes)
         exact = " ".join(self.attributes) if exact is None else exact
-        self.text = _require_text(self.name, body)
-        self.partials = _partials_for(self.tensors, partials, self.name)
-        self.tails = tuple(tails)
+        _require_texts(self.name, self.tensors, body, partials)
+        self.text, self.tails = body, tuple(tails)
+        self.partials = tuple(partials) or (None,) * count
         self.dtype_rule, self.takes_complex = dtype, takes_complex
         self.held = self._named("held", held, self.attributes)
         self.factors = self._named("factors", factors, self.attributes)
@@ -222,14 +222,9 @@ class PointwiseOp(GeneralPath[P, R]):
         if self.refusals:
             # Numbers that say how to compute do not promote the operands.
             self.require_meaning(operands)
-        if found.is_complex and not self.takes_complex:
-            raise NoKernelError(
-                f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
-            )
-        if found.is_float8:
-            from .float8 import no_float8_kernel
-
-            raise no_float8_kernel(self.called, found)
+        if not self.takes_complex:
+            require_no(self.called, "is_complex", (found,))
+        require_no(self.called, "is_float8", (found,))
         if self.dtype_rule == "floating" and not found.may_have_gradient:
             return get_default_dtype()
         if self.dtype_rule in ("number", "whole") and found is bool_:
@@ -481,35 +476,23 @@ class PointwiseOp(GeneralPath[P, R]):
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
 
 
-def _require_text(name: str, body: Any) -> str:
+def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Sequence[Any]) -> None:
+    """Raise DeclarationError unless body is a text, and partials, if any, are one for each tensor:
+    a text, or None where there is no gradient.
+    """
+    fault = ""
     if not isinstance(body, str):
-        raise DeclarationError(
-            f"{name}: the body is {short_repr(body)}, expected a text in the scalar language"
-        )
-    return body
-
-
-def _partials_for(
-    tensors: Sequence[str], partials: Sequence[str | None], name: str
-) -> tuple[str | None, ...]:
-    """Return a partial for each tensor, None for all of them where none is given."""
-    if isinstance(partials, str):
-        raise DeclarationError(
-            f"{name}: partials is the text {partials!r}; expected a list with a text for each "
-            "tensor"
-        )
-    for one in partials:
-        if one is not None and not isinstance(one, str):
-            raise DeclarationError(
-                f"{name}: a partial is {short_repr(one)}, expected a text, or None where there is "
-                "no gradient"
-            )
-    if partials and len(partials) != len(tensors):
-        raise DeclarationError(
-            f"{name}: {len(partials)} partials were given for the tensors {', '.join(tensors)}; "
-            "expected one for each, None where there is no gradient"
-        )
-    return tuple(partials) if partials else (None,) * len(tensors)
+        fault = f"the body is {short_repr(body)}, expected a text in the scalar language"
+    elif isinstance(partials, str):
+        fault = f"partials is the text {partials!r}; expected a list with a text for each tensor"
+    elif wrong := [one for one in partials if not isinstance(one, str | None)]:
+        expected = "expected a text, or None where there is no gradient"
+        fault = f"a partial is {short_repr(wrong[0])}, {expected}"
+    elif partials and len(partials) != len(tensors):
+        given = f"{len(partials)} partials were given for the tensors {', '.join(tensors)}"
+        fault = f"{given}; expected one for each, None where there is no gradient"
+    if fault:
+        raise DeclarationError(f"{name}: {fault}")
 
 
 def _is_raw(tangent: Tensor, layout: Layout) -> bool:

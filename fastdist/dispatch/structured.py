@@ -7,14 +7,14 @@ from copy import copy
 from functools import cached_property, partial
 from typing import Any, Self
 
-from ..core.dtypes import WORDS, dtype_of
-from ..core.errors import DeclarationError, NoKernelError
+from ..core.dtypes import dtype_of
+from ..core.errors import DeclarationError
 from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
 from .call import GeneralPath, as_operand_of
 from .declaration import BATCH_WORDS, parameter_names, require_parameters, require_word
 from .node_writer import Gradient
-from .op import Given, Op, P, R, common_device, declarator, registrar
+from .op import Given, Op, P, R, common_device, declarator, registrar, require_no
 from .route import (
     Plan,
     Route,
@@ -247,10 +247,12 @@ class StructuredOp(GeneralPath[P, R]):
         seen = outlines(self.name, self.tensors, operands) if kept else operands
         plan = self._plan(*seen, *attributes)
         require_declared_plan(self.name, plan)
+        given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
         if not self.takes_complex:
-            require_no_complex(self.called, plan, operands)
+            require_no(self.called, "is_complex", (*given, plan.dtype))
         if self.kernel not in MOVES:
-            require_no_float8(self.called, plan, operands)
+            computed = given if plan.compute is None else [plan.compute]
+            require_no(self.called, "is_float8", (*computed, plan.dtype))
         route = Route(self, attributes, layouts_of(operands), plan)
         device = common_device(self, tuple(operands))
         find_functions(route, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
@@ -312,25 +314,6 @@ class StructuredOp(GeneralPath[P, R]):
         known.update(out=outs[0], outs=outs, plan=route.plan, others=others)
         found = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return found if self.several else (found,)
-
-
-def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:
-    """Raise NoKernelError where an operand or the result of an op is complex."""
-    given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
-    found = next((dtype for dtype in (*given, plan.dtype) if dtype.is_complex), None)
-    if found is not None:
-        raise NoKernelError(f'"{name}" not implemented for {WORDS[found]!r}: take its parts')
-
-
-def require_no_float8(name: str, plan: Plan, operands: Sequence[Any]) -> None:
-    """Raise NoKernelError where an op would compute in a float8 type."""
-    given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
-    computed = given if plan.compute is None else [plan.compute]
-    found = next((dtype for dtype in (*computed, plan.dtype) if dtype.is_float8), None)
-    if found is not None:
-        from .float8 import no_float8_kernel
-
-        raise no_float8_kernel(name, found)
 
 
 structured = declarator(StructuredOp)

@@ -201,7 +201,10 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
     if isinstance(out, LazyConjNeg):
         out = out.value
-    _require_apart(rule, out, operands)
+    for i, one in enumerate(operands):
+        wholly = rule.memory[i > 0]
+        if wholly is not None:
+            require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
     if tls.grad and any(isinstance(o, Tensor) and o._edge is not None for o in (*operands, out)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
@@ -246,15 +249,6 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 # with out. Reductions, products (except for the tensor added to them) and factorizations accept it.
 # So a pointwise op says "apart", a move "outside", all others "anywhere" (MEMORY_WORDS in
 # declaration.py).
-
-
-def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
-    """Raise for an out that shares memory with an operand: see Note [Memory of out]."""
-    of_first, of_others = rule.memory
-    for i, one in enumerate(operands):
-        wholly = of_others if i else of_first
-        if wholly is not None:
-            require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
 
 
 # Note [Casting into out]
