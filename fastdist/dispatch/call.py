@@ -259,30 +259,22 @@ _layout_of = attrgetter("_layout")
 TENSORS = PLAIN | {type(None)}
 
 
-def special_call(
-    op: Any,
-    general: Callable[..., Any],
-    make_plain: Callable[[], Callable[..., Any]],
-    has_more: bool,
-) -> Callable[..., Any]:
+def special_call(op: Any, names: dict[str, Any], has_more: bool) -> Callable[..., Any]:
     """Return the function that serves a call on plain tensors while `modes.special` is not zero.
 
-    make_plain returns the short path of op that looks for neither interpreters nor tangents;
-    has_more says that it returns more than one result.
+    names has the general path of op as `_general`, and as `_plain` its short path that looks for
+    neither interpreters nor tangents; has_more says that this returns more than one result.
     """
-    is_cast = op.name in NAMES
-    plain: Callable[..., Any] | None = None
+    is_cast, general = op.name in NAMES, names["_general"]
 
     def special(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
-        nonlocal plain
         if modes.tracers:
             needs_general, is_casting = _manner(open_interpreters())
             if needs_general:
                 return general(operands, attributes, out)
             if is_casting and is_cast:
                 operands = cast_plain(op, op.name, operands)
-        if plain is None:
-            plain = make_plain()
+        plain = names["_plain"]
         if modes.special != modes.tracers:
             for operand in operands:
                 if operand is not None and operand._extra is not None:

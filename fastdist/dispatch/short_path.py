@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ..core.device import CPU
@@ -340,13 +341,11 @@ def operator_call(
     """
     statement = _call_general(op, "None", "_attributes")
     names = _names_of(op, _general=general, _attributes=op.defaults or ())
-    names["_special"] = _special_call(op, names)
-    lines = ShortPath(op, op.usual, statement, special=_call_special(statement, op.tensors)).lines()
-    made: Callable[..., Any] = define_silent(
-        _function(op.name, order or op.tensors, lines), op.name, names
-    )
-    timed = lambda: ShortPath(op, op.usual, statement, timed=True).lines()  # noqa: E731
-    _compile_at_first_call("_timed", made.__globals__, op, op.tensors, timed)
+    write = partial(ShortPath, op, op.usual, statement)
+    lines = write(special=_call_special(statement, op.tensors)).lines()
+    text = _function(op.name, order or op.tensors, lines)
+    made: Callable[..., Any] = define_silent(text, op.name, names)
+    _add_special(made.__globals__, op, op.tensors, lambda: write(timed=True).lines())
     return made
 
 
@@ -361,17 +360,14 @@ def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) ->
     known: dict[str, Any] = function.__globals__
     known.update(_names_of(op, called), **names)
     target = "" if called is op else op.tensors[0]
-    if not target:
-        known["_special"] = _special_call(op, known, more)
+    write, general = partial(_short_path, op, more=more), _call_general(op, "None")
     given, statement = [*op.tensors, *op.attributes], tail.strip()
-    special = _call_special(statement, given, target)
-    lines = _short_path(op, statement, target, more, special=special)
+    lines = write(statement, target, special=_call_special(statement, given, target))
+    _add_special(known, op, given, lambda: write(general, target, timed=True), more)
     if not target and op.has_out:
-        into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
+        into = lambda: write(_call_general(op, "out"), "out")  # noqa: E731
         _compile_at_first_call("_into", known, op, [*given, "out"], into)
         lines.insert(0, f"if out is not None: return _into({', '.join(given)}, out)")
-    timed = lambda: _short_path(op, _call_general(op, "None"), target, more, timed=True)  # noqa: E731
-    _compile_at_first_call("_timed", known, op, given, timed)
     replace_code(function, head + _indented(lines), called.name)
 
 
@@ -387,16 +383,20 @@ def _names_of(op: RecordedOp, called: Op | None = None, **more: Any) -> dict[str
     return NAMES | defaults | named | more
 
 
-def _special_call(op: RecordedOp, names: dict[str, Any], more: int = 0) -> Callable[..., Any]:
-    """Return the function that the short path calls while modes are special: see call.py."""
-
-    def make_plain() -> Callable[..., Any]:
-        lines = _short_path(op, _call_general(op, "None"), more=more)
-        text = _function(op.name, [*op.tensors, *op.attributes], lines)
-        made: Callable[..., Any] = define_silent(text, op.name, names)
-        return made
-
-    return special_call(op, names["_general"], make_plain, more > 0)
+def _add_special(
+    names: dict[str, Any],
+    op: RecordedOp,
+    parameters: Sequence[str],
+    timed: Callable[[], list[str]],
+    more: int = 0,
+) -> None:
+    """Add the functions that serve calls while modes are special: a timed text, and special_call
+    with a text that asks nothing, see call.py.
+    """
+    plain = lambda: _short_path(op, _call_general(op, "None"), more=more)  # noqa: E731
+    _compile_at_first_call("_timed", names, op, parameters, timed)
+    _compile_at_first_call("_plain", names, op, [*op.tensors, *op.attributes], plain)
+    names["_special"] = special_call(op, names, more > 0)
 
 
 def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
