@@ -98,7 +98,7 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
     """Return whether an in-place op on a CPU tensor may write without further checks: it will
     record, carry and refuse nothing, whatever Tensor it reads.
     """
-    if target.__class__ not in PLAIN or modes.special:
+    if target.__class__ not in modes.plain:
         return False
     if not modes.grad_off or tls.grad:
         extra = target._extra

@@ -15,6 +15,7 @@ from ..core.errors import DeclarationError, DeviceError, NoKernelError
 from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.torch_function import NOT_TAKEN
+from ..graph.modes import set_plain_classes
 from ..interpreters.torch_function import offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
@@ -32,6 +33,7 @@ from .declaration import (
 from .signature import NUMPY_NAMES, UNCLEAR, explain, find_fault, require_fits
 
 PLAIN = frozenset({Tensor, Parameter})
+set_plain_classes(PLAIN)
 # Operands, or attributes, of a call.
 Given = tuple[Any, ...]
 Rule = TypeVar("Rule", bound=Callable[..., Any])

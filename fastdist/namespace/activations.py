@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.torch_function import NOT_TAKEN, offer
 from ..dispatch.inplace import copy_result
-from ..dispatch.op import PLAIN, Op, define
+from ..dispatch.op import Op, define
 from ..graph.modes import modes
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
@@ -23,7 +23,6 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
     numbers = [op.parameters[name] for name in op.attributes]
     names = {f"_default_{one.name}": one.default for one in numbers}
     names |= {
-        "_PLAIN": PLAIN,
         "_NOT_TAKEN": NOT_TAKEN,
         "_offer": offer,
         "_modes": modes,
@@ -63,7 +62,7 @@ def _written(op: Op, name: str, head: str, inplace: str, names: dict[str, Any]) 
     made = define(
         op,
         f"def public(input{head}):\n"
-        "    if _modes.tracers or input.__class__ not in _PLAIN:\n"
+        "    if input.__class__ not in _modes.plain:\n"
         f"        _found = _offer(_self, (input,), {{{given}}})\n"
         "        if _found is not _NOT_TAKEN: return _found\n"
         f"    if {inplace}: return _inplace(input{numbers})\n"

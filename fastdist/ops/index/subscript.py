@@ -190,7 +190,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         if kind is int or index is None:
             # The commonest by far: rows of a batch, and iteration. `kept_view`, without its call:
             key: tuple[Any, ...] = (basic_index, index)
-            if not modes.special and input.__class__ in PLAIN:
+            if input.__class__ in modes.plain:
                 route = input._layout.routes.get(key)
                 if route is not None:
                     return basic_index.again(input, route)
@@ -205,7 +205,11 @@ def subscript(input: Tensor, index: Any) -> Tensor:
                 return basic_index.again(input, route)
             is_kept = is_near(index.start) and is_near(index.stop)
             return view_at(input, (index, Ellipsis), key if is_kept else None)
-        if kind is tuple and not modes.tracers and (seen := _seen_by(input, index)) is not None:
+        if (
+            kind is tuple
+            and input.__class__ in modes.plain
+            and (seen := _seen_by(input, index)) is not None
+        ):
             return seen
         if kind is list:
             index = from_list(index)
@@ -216,7 +220,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             recorder = active_recorder()
             if recorder is not None:
                 return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
-        if kind in PLAIN and input.__class__ in PLAIN:
+        if kind in PLAIN and input.__class__ in modes.plain:
             rows = _rows_at(input, index)
             if rows is not None:
                 chosen: Tensor = select_slices(*rows, 0)
@@ -264,7 +268,7 @@ def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
     where that is not so simple.
     """
     layout, found = input._layout, index._layout
-    if layout.device is not CPU or found.device is not CPU or not layout.numel or modes.special:
+    if layout.device is not CPU or found.device is not CPU or not layout.numel:
         return None
     if found.dtype is int64:
         places = index._array
@@ -335,12 +339,13 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
             return
         if index.__class__ is list:
             index = from_list(index)
-        if modes.tracers and levels.depth and assign_batch(self, index, value):
-            return
-        recorder = active_recorder() if modes.tracers else None
-        if recorder is not None:
-            traced(recorder, "__setitem__", subscript_assign, (self, index, value))
-            return
+        if modes.tracers:
+            if levels.depth and assign_batch(self, index, value):
+                return
+            recorder = active_recorder()
+            if recorder is not None:
+                traced(recorder, "__setitem__", subscript_assign, (self, index, value))
+                return
         if self._layout.is_sparse:
             raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
         try:

@@ -213,7 +213,7 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return contiguous with a short path for plain tensors and C order."""
 
     def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-        if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
+        if memory_format is contiguous_format and input.__class__ in modes.plain:
             return input if input._layout.contiguous else packed(input)
         return general(input, memory_format)
 

@@ -253,7 +253,7 @@ def _views_at(
         node = recorded(input, layouts, places)
         for i, view in enumerate(views):
             view._edge = Edge(node, i)
-    if key and 1 < len(views) <= _MANY and not modes.special and input.__class__ in PLAIN:
+    if key and 1 < len(views) <= _MANY and input.__class__ in modes.plain:
         steps = [ViewSteps(None, (basic_index, (place,))) for place in places]
         made = [(p, v._layout, s) for p, v, s in zip(places, views, steps, strict=True)]
         layout.routes.remember(key, (made, places, recorded, layouts))
@@ -375,7 +375,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if n == 0:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
     views: tuple[Tensor, ...] = split(input, -(-n // chunks), axis)
-    if not modes.special and input.__class__ in PLAIN:
+    if input.__class__ in modes.plain:
         # Splitting has kept how they are made.
         routes = input._layout.routes
         if (kept := routes.get(("split", -(-n // chunks), *_given(axis)))) is not None:
