@@ -205,12 +205,10 @@ def subscript(input: Tensor, index: Any) -> Tensor:
                 return basic_index.again(input, route)
             is_kept = is_near(index.start) and is_near(index.stop)
             return view_at(input, (index, Ellipsis), key if is_kept else None)
-        if (
-            kind is tuple
-            and input.__class__ in modes.plain
-            and (seen := _seen_by(input, index)) is not None
-        ):
-            return seen
+        if kind is tuple and input.__class__ in modes.plain:
+            seen = _seen_by(input, index)
+            if seen is not None:
+                return seen
         if kind is list:
             index = from_list(index)
         if modes.tracers:
