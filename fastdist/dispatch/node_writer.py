@@ -139,9 +139,8 @@ class OpNode(CallNode):
     ) -> None:
         """Record a call of the general path; attach gives its result the edge, if given."""
         several = self.op.several
-        begin_node(
-            self, edges, tuple([r._layout for r in results]) if several else results[0]._layout
-        )
+        layouts = tuple([result._layout for result in results])
+        begin_node(self, edges, layouts if several else layouts[0])
         self.save(route, *operands, *numbers, results)
         if attach is not None:
             attach(results[0], self)
@@ -168,12 +167,8 @@ class OpNode(CallNode):
         part: OpNode = object.__new__(type(self))
         if self.is_shown:
             part.kind = self.kind
-        part.seq, part.hooks, part.output_layout, part.edges = (
-            self.seq,
-            None,
-            self.output_layout,
-            edges,
-        )
+        part.seq, part.hooks, part.edges = self.seq, None, edges
+        part.output_layout = self.output_layout
         for place in PLACES:
             setattr(part, place, getattr(self, place, None))
         part.route = self.route  # the last, as in NodeWriter._begin
@@ -300,11 +295,8 @@ class NodeWriter:
         `out` that is new has no Storage yet, and no other thread knows it.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
-        lines = [
-            f"{node}.route = {at['naming_route']} = _route"
-            if self.op.node_namer
-            else f"{node}.route = _route"
-        ]
+        naming = f"{at['naming_route']} = " if self.op.node_namer else ""
+        lines = [f"{node}.route = {naming}_route"]
         for name in self.saved:
             keep = [
                 f"{at[name]} = {name}; _s = {name}._storage",
@@ -328,9 +320,8 @@ class NodeWriter:
             lines.append(f"{at['others']} = others")
         if "outs" in self.results:
             keep = ["_found = [(_o, _storage_of(_o)) for _o in outs]"]
-            keep.append(
-                f"{at['outs']} = [(_o._array, _s, _s.version, _o._extra) for _o, _s in _found]"
-            )
+            one = "(_o._array, _s, _s.version, _o._extra)"
+            keep.append(f"{at['outs']} = [{one} for _o, _s in _found]")
             lines += self._if_wanted("outs", keep, f"{at['outs']} = None")
         return lines
 
@@ -423,9 +414,8 @@ class NodeWriter:
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
             # The gradient of a single input is needed, or there would not be a Node.
-            results += (
-                f"{found}, " if len(given) == 1 else f"{found} if _e{i} is not None else None, "
-            )
+            unless = "" if len(given) == 1 else f" if _e{i} is not None else None"
+            results += f"{found}{unless}, "
         return [*lines, f"_found = ({results})"]
 
     def apply_recorded(self) -> str:
@@ -445,16 +435,14 @@ class NodeWriter:
             unpack = "_unpack_spare" if name in op.spare_names else "_unpack_input"
             lines.append(f"if {name} is not None: {name} = {unpack}({given})")
         if "out" in self.results:
-            lines.append(
-                "if out is not None: out = _unpack_output(self, out, self.output_layout, self)"
-            )
+            unpacked = "_unpack_output(self, out, self.output_layout, self)"
+            lines.append(f"if out is not None: out = {unpacked}")
         if "others" in self.results:
             lines.append("_require_fresh(self, others)")
         if "outs" in self.results:
             one = "_unpack_output(self, _o, self.output_layout[_i], self.edge_of(_i))"
-            lines.append(
-                f"if outs is not None: outs = tuple([{one} for _i, _o in enumerate(outs)])"
-            )
+            every = f"tuple([{one} for _i, _o in enumerate(outs)])"
+            lines.append(f"if outs is not None: outs = {every}")
         if "grads" in asked:
             lines.append("grads = tuple(g)")
         if "plan" in asked:

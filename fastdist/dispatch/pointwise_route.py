@@ -129,19 +129,15 @@ def _writing(
     """Return the function that writes into memory of out_layout's shape; make may make a result."""
     kernel = kernel_for(form.run_body)
     small: Callable[..., Any] = kernel.small
-    run: Callable[..., Any] = kernel.compute
+    run: Callable[..., Any] = kernel.run if compute.is_half else kernel.compute
     if compute.is_half:
-        run = kernel.run
         is_small = kernel.is_small_among_halves(out_layout.numel)
         if is_small and make is not None:
             return copying(make)  # type: ignore[no-any-return]
     else:
         is_small = out_layout.numel <= kernel.limit
-        if (
-            is_small
-            and writes_anywhere(small)
-            and gives(small, compute.numpy, out_layout.dtype.numpy)
-        ):
+        takes_out = is_small and writes_anywhere(small)
+        if takes_out and gives(small, compute.numpy, out_layout.dtype.numpy):
             return small  # whose last positional argument is `out`
     if not is_small:
         run = kernel.run_large
@@ -209,7 +205,7 @@ def gradients_of(form: Form, layouts: Sequence[Layout], out_layout: Layout) -> t
         layout.device is CPU and (layout.dtype is out_layout.dtype or name in CONDITIONS)
         for name, layout in zip(op.tensors, layouts, strict=True)
     )
-    found: list[Callable[..., Any] | None] = []
+    found = list[Callable[..., Any] | None]()
     bodies = form.adjoint_bodies if out_layout.dtype.is_complex else form.gradient_bodies
     for i, (body, target, gradient) in enumerate(zip(bodies, layouts, op.gradients, strict=True)):
         if form.refusing[i]:
@@ -244,11 +240,8 @@ def _general(
     """Return the gradient of arrays of any layout and dtype, those that the Node saved and g: for
     half types, numbers that are `exact` stay wider.
     """
-    backend, dtype, index = (
-        backend_of(out_layout.device.type),
-        out_layout.dtype.numpy,
-        out_layout.device.index,
-    )
+    dtype, index = out_layout.dtype.numpy, out_layout.device.index
+    backend = backend_of(out_layout.device.type)
     values = [place for place, name in enumerate(body.names) if name not in CONDITIONS]
     wider = [place for place in values if out_layout.dtype.is_half and body.names[place] in exact]
     result = Result(out_layout.shape, dtype, out_layout.shape)
@@ -298,13 +291,12 @@ def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., An
     if body.text == "g":
         return lambda g: sum_to_layout(g, target)
     kernel = kernel_for(body.in_used_order())
-    make: Callable[..., Any] = (
-        kernel.small if out_layout.tiny else _large(kernel.compute, out_layout)
-    )
+    is_small = out_layout.tiny
+    make: Callable[..., Any] = kernel.small if is_small else _large(kernel.compute, out_layout)
+    if target is out_layout:
+        return make
     # The gradient of an operand that was broadcast must be summed.
-    return (
-        make if target is out_layout else lambda *operands: sum_to_layout(make(*operands), target)
-    )
+    return lambda *operands: sum_to_layout(make(*operands), target)
 
 
 @functools.cache

@@ -172,22 +172,15 @@ class StructuredOp(GeneralPath[P, R]):
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        gradients: list[Gradient | None] = []
-        for name in self.tensors:
-            if name not in self.vjps:
-                gradients.append(None)
-                continue
-            function, needs = self.vjps[name]
-            together = [n for n in self.tensors if self.vjps.get(n, (None,))[0] is function]
-            gradients.append(
-                Gradient(
-                    ("g", *[n for n in ("out", "others", *self.tensors, "wanted") if n in needs]),
-                    needs,
-                    frozenset(needs),
-                    tuple(together) if len(together) > 1 else (),
-                )
-            )
-        return tuple(gradients)
+        return tuple([self._gradient(*self.vjps.get(name, (None, ()))) for name in self.tensors])
+
+    def _gradient(self, vjp: Any, needs: tuple[str, ...]) -> Gradient | None:
+        if vjp is None:
+            return None
+        raw = [name for name in ("out", "others", *self.tensors, "wanted") if name in needs]
+        together = [one for one in self.tensors if self.vjps.get(one, (None,))[0] is vjp]
+        more = tuple(together) if len(together) > 1 else ()
+        return Gradient(("g", *raw), needs, frozenset(needs), more)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
         return tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])

@@ -198,11 +198,7 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
         of is None
         or of.base is None
         or of.replay is None
-        or (
-            input._edge is not None
-            and input._edge.is_accumulate
-            and input._edge is not of.base._edge
-        )
+        or ((edge := input._edge) is not None and edge.is_accumulate and edge is not of.base._edge)
     ):
         extra.base, extra.replay = input, steps
     else:
