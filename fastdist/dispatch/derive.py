@@ -171,24 +171,11 @@ class Form:
     @cached_property
     def refusing(self) -> Derivatives:
         """For each input the function that refuses its gradient; None where nothing is refused."""
-        refused = [partial == REFUSED for partial in self.op.partials]
-        alike = len(set(refused)) == 1
-        return tuple(
-            [
-                refusing(self.op.name, "" if alike else name) if is_refused else None
-                for name, is_refused in zip(self.op.tensors, refused, strict=True)
-            ]
-        )
-
-    def gradient_inputs(self, i: int) -> tuple[str, ...]:
-        """Return the names that the gradient by input i uses, in the order of its kernel."""
-        body = self.gradient_bodies[i]
-        if body is None:
-            return ("g",) if self.refusing[i] else ()
-        if not self.op.tails:
-            return body.in_used_order().names
-        used = body.used | self.tail_bodies[i].used
-        return tuple([name for name in body.names if name in used])
+        name, pairs = self.op.name, zip(self.op.tensors, self.op.partials, strict=True)
+        by = [one if partial == REFUSED else None for one, partial in pairs]
+        if None not in by:
+            return tuple([refusing(name, "") for _ in by])
+        return tuple([None if one is None else refusing(name, one) for one in by])
 
 
 def gradient_of(body: Body) -> Body:
@@ -337,10 +324,7 @@ def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
     if isinstance(arg, Tensor):
         return arg
     like = next(one for one in beside if isinstance(one, Tensor))
-    dtype = like._layout.dtype
-    is_made = arg.__class__ in NUMBERS and not dtype.is_half
-    made = constant(arg, like) if is_made else arg
-    return made if isinstance(made, Tensor) else from_array(as_operand(arg, dtype))
+    return from_array(as_operand(arg, like._layout.dtype))
 
 
 def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:

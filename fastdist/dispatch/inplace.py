@@ -75,19 +75,13 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
         return
     edge, extra = target._edge, target._extra
     of_base = None if extra is None or extra.base is None else extra.base._edge
-    if edge is not None and edge.is_accumulate and edge is not of_base:
+    is_leaf = edge is not None and edge.is_accumulate and edge is not of_base
+    if is_leaf or (of_base is not None and of_base.is_accumulate):
         raise GraphError(
-            "a leaf Variable that requires grad is being used in an in-place operation. "
-            "Wrap the change in no_grad(), or work on a clone()."
+            f"a {'' if is_leaf else 'view of a '}leaf Variable that requires grad is being used in an "
+            "in-place operation. Wrap the change in no_grad(), or work on a clone()."
         )
-    if extra is None or of_base is None:
-        return
-    if of_base.is_accumulate:
-        raise GraphError(
-            "a view of a leaf Variable that requires grad is being used in an in-place operation. "
-            "Wrap the change in no_grad(), or work on a clone()."
-        )
-    if extra.made_in_no_grad:
+    if of_base is not None and extra is not None and extra.made_in_no_grad:
         raise GraphError(
             "A view was created in no_grad mode and is being modified inplace with grad mode "
             "enabled. Make the view and the change both inside no_grad(), or both outside."

@@ -165,10 +165,8 @@ class PointwiseOp(GeneralPath[P, R]):
             bodies = [one.gradient_bodies[i] for one in forms]
             may_be_g = any(one is not None and one.text == "g" for one in bodies)
             asks = body.used | (form.tail_bodies[i].used if form.tail_bodies else frozenset())
-            found = Gradient(
-                form.gradient_inputs(i), (*needs, "g"), asks - {"g"}, may_be_g=may_be_g
-            )
-            gradients.append(found)
+            raw = tuple([name for name in body.names if name in asks])
+            gradients.append(Gradient(raw, (*needs, "g"), asks - {"g"}, may_be_g=may_be_g))
         return tuple(gradients)
 
     def gradient_makers(self, route: Route) -> Derivatives:
