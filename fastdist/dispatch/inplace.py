@@ -77,9 +77,10 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
     of_base = None if extra is None or extra.base is None else extra.base._edge
     is_leaf = edge is not None and edge.is_accumulate and edge is not of_base
     if is_leaf or (of_base is not None and of_base.is_accumulate):
+        what = "a leaf" if is_leaf else "a view of a leaf"
         raise GraphError(
-            f"a {'' if is_leaf else 'view of a '}leaf Variable that requires grad is being used in an "
-            "in-place operation. Wrap the change in no_grad(), or work on a clone()."
+            f"{what} Variable that requires grad is being used in an in-place operation. "
+            "Wrap the change in no_grad(), or work on a clone()."
         )
     if of_base is not None and extra is not None and extra.made_in_no_grad:
         raise GraphError(
