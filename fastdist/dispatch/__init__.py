@@ -26,9 +26,11 @@ result goes: a new tensor, the first operand, or `out=`.
 `tangents.py` has forward mode, and whether a call needs derivatives. `inplace.py` keeps the history
 of tensors that are changed in place, and writes over them.
 
-A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. While `modes.tracers` is not 0
-each call is offered to the interpreters of its thread first: see the package `interpreters`, and
-Note [Calls that others take over] in core/torch_function.py for `__torch_function__`.
+A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. `modes.plain` has these classes
+while no interpreter is open and no tangent exists, and is empty otherwise: functions with a shorter
+way for plain tensors look there. While `modes.tracers` is not 0 each call is offered to the
+interpreters of its thread first: see the package `interpreters`, and Note [Calls that others take
+over] in core/torch_function.py for `__torch_function__`.
 
 `python -m fastdist.dispatch show mul` prints all that is made from one declaration. The terms are
 explained in docs/glossary.md.

@@ -243,7 +243,9 @@ _ALL = slice(None)
 
 
 def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
-    """Return input[index] of integers, slices, None and `...`, a view; None for other indices."""
+    """Return input[index], input plain, of integers, slices, None and `...`: a view; None for other
+    indices.
+    """
     if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
         column = index[1]
         key: tuple[Any, ...] = ()
@@ -255,7 +257,7 @@ def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
             if BASIC.issuperset((start.__class__, stop.__class__)):
                 key, is_kept = (basic_index, start, stop, 1), is_near(start) and is_near(stop)
         if key:
-            if (route := kept_view(input, key)) is not None:
+            if (route := input._layout.routes.get(key)) is not None:
                 return basic_index.again(input, route)
             return view_at(input, index, key if is_kept else None)
     return view_at(input, index) if makes_a_view(index) else None
