@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 
+from ..core.dtypes import WORDS, DType
+from ..core.errors import NoKernelError
 from ..core.interpreter import (
     NOT_TAKEN,
     Interpreter,
@@ -246,6 +248,21 @@ def as_operand_of(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return from_users_array(value) if isinstance(value, np.ndarray) else NotImplemented
+
+
+def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
+    """Raise NoKernelError where an op would compute in a dtype of this kind, `is_complex` or
+    `is_float8`.
+    """
+    for dtype in dtypes:
+        if getattr(dtype, kind):
+            if kind == "is_complex":
+                raise NoKernelError(
+                    f'"{name}" not implemented for {WORDS[dtype]!r}: take its parts'
+                )
+            from .float8 import no_float8_kernel
+
+            raise no_float8_kernel(name, dtype)
 
 
 # Note [The short path and interpreters]

@@ -8,7 +8,7 @@ the same names for users.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -83,6 +83,8 @@ def composite(
             of_one=None if of_one is None else of_one.public,
             quick=quick,
         )
+        if out:
+            made.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
         COMPOSITES[known] = Composite(known, made, found_in)
         return made
 
@@ -117,19 +119,14 @@ def checked(
     of_one: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> F:
-    """Return function with errors that name the argument at fault; see `composite`. Autocast knows
-    it as `cast_as`.
-    """
+    """Return function with errors that name the argument at fault; autocast knows it as cast_as."""
     fitted = set[Any]()
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
-                found = offer(op.offered, args, {**kwargs, "out": into})
-                if found is not NOT_TAKEN:
-                    return found
-                return Out(out, into).take(call(*args, **kwargs), (*args, *kwargs.values()))
+                return _write_into(Out(out, into), op, args, kwargs)
             is_alone = of_one is not None and len(args) == 1 and not kwargs
             if is_alone and args[0].__class__ is Tensor and not modes.tracers:
                 return of_one(args[0])  # type: ignore[misc]
@@ -140,7 +137,7 @@ def checked(
             elif quick is not None and not modes.special:
                 found = quick(*args, **kwargs)
                 if found is not NOT_TAKEN:
-                    return _named(found, node)
+                    return _named(found, node) if node else found
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:
@@ -148,19 +145,15 @@ def checked(
                 if many:
                     classes += (*classes_in_lists((*args, *kwargs.values())),)
                 if classes not in fitted:
-                    known = fitted
-                    if any_overrides(classes) and function.__name__ not in IGNORED:
-                        found, known = offer(op.offered, args, kwargs), set()
-                        if found is not NOT_TAKEN:
-                            return found
+                    may_override = any_overrides(classes) and not op.is_ignored
+                    found = offer(op.offered, args, kwargs) if may_override else NOT_TAKEN
+                    if found is not NOT_TAKEN:
+                        return found
+                    known = set() if may_override else fitted
                     args, kwargs = require_kinds(function, args, kwargs, known, classes)
             try:
-                if not node:
-                    return function(*args, **kwargs)
                 found = function(*args, **kwargs)
-                if found.__class__ is not Tensor:
-                    return recorded_as(node, found, args)
-                return found if args and args[0] is found else _named(found, node)
+                return _named(found, node, args) if node else found
             except UNCLEAR as error:
                 ours = _in_our_names(function, args, kwargs) if kwargs else None
                 if ours is None:
@@ -173,16 +166,24 @@ def checked(
             raise
 
     op = CompositeCall(call, function.__name__, known_as, cast_as)
-    if out is not None:
-        call.__signature__ = SignatureWithOut(function)  # type: ignore[attr-defined]
     return wraps(function)(call)  # type: ignore[return-value]
 
 
-def _named(found: Any, node: str) -> Any:
-    """Return a result whose Node is shown under a name, if there are both."""
-    if node and (edge := found._edge) is not None:
+def _named(found: Any, node: str, args: Sequence[Any] = ()) -> Any:
+    """Return the result of a composite for args, its Node, if it has one, shown under a name."""
+    if found.__class__ is not Tensor:
+        return recorded_as(node, found, args)
+    if (edge := found._edge) is not None and not (args and args[0] is found):
         (edge.node if edge.__class__ is Edge else edge)._called = node
     return found
+
+
+def _write_into(target: Out, op: CompositeCall, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Return the tensor given as `out=`, with the result of a call."""
+    found = offer(op.offered, args, {**kwargs, "out": target.tensor})
+    if found is not NOT_TAKEN:
+        return found
+    return target.take(op.call(*args, **kwargs), (*args, *kwargs.values()))
 
 
 class CompositeCall:
@@ -287,7 +288,7 @@ def dressed_as_twin(
     inplace: Any, name: str, function: Callable[..., Any], doc: str
 ) -> Callable[..., Tensor]:
     """Return an in-place twin with the name and signature of function, which is an op's or a
-    composite's, without its `out=`; told is its docstring, with `{}` for the name.
+    composite's, without its `out=`; doc is its docstring, with `{}` for the name.
     """
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
     inplace.__doc__ = doc.format(name)

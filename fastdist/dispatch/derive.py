@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from ..language.scalar import Body, Call, Literal, Name
 from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, Op
-
-if TYPE_CHECKING:
-    from .pointwise import PointwiseOp
 
 # The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
 # reaches the leaves.
@@ -63,12 +60,12 @@ Derivatives = tuple[Callable[..., Any] | None, ...]
 
 
 class Form:
-    """The bodies of a pointwise op over its tensors and `number_names`, while its other numbers
+    """The bodies of op, a PointwiseOp, over its tensors and `number_names`, while its other numbers
     have their `defaults`. An op with numbers has two forms: in most calls all numbers are at their
     defaults, which are then parts of the bodies. Texts are read when they are first needed.
     """
 
-    def __init__(self, op: PointwiseOp, defaults: Mapping[str, Any]) -> None:
+    def __init__(self, op: Any, defaults: Mapping[str, Any]) -> None:
         self.op, self.defaults = op, defaults
         self.number_names = () if defaults else op.attributes
         self.body_names = (*op.tensors, *self.number_names)
@@ -272,7 +269,7 @@ def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; for numbers alone, such as an op's own, return its value."""
     if any(isinstance(arg, Tensor) for arg in args):
         op = OPS[_DERIVED_AS.get(primitive, primitive)]
-        pointwise: PointwiseOp | None = op if op.kind == "pointwise" else None  # type: ignore[assignment]
+        pointwise: Any = op if op.kind == "pointwise" else None
         if pointwise is not None and pointwise.dtype_rule == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
-from ..core.dtypes import WORDS, DType
-from ..core.errors import DeclarationError, DeviceError, NoKernelError
+from ..core.errors import DeclarationError, DeviceError
 from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.torch_function import NOT_TAKEN
@@ -402,21 +401,6 @@ def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
             f"({', '.join(op.tensors)}); expected {wanted}"
         )
     return result
-
-
-def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
-    """Raise NoKernelError where an op would compute in a dtype of this kind, `is_complex` or
-    `is_float8`.
-    """
-    for dtype in dtypes:
-        if getattr(dtype, kind):
-            if kind == "is_complex":
-                raise NoKernelError(
-                    f'"{name}" not implemented for {WORDS[dtype]!r}: take its parts'
-                )
-            from .float8 import no_float8_kernel
-
-            raise no_float8_kernel(name, dtype)
 
 
 def common_device(op: Op, operands: tuple[Any, ...]) -> Device:

@@ -25,7 +25,7 @@ from ..tensor.constants import (
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
 from ..tensor.tensor import Tensor, from_array, wrap
-from .call import GeneralPath
+from .call import GeneralPath, require_no
 from .declaration import (
     DTYPE_RULES,
     NUMBER_RULES,
@@ -38,7 +38,7 @@ from .declaration import (
 )
 from .derive import REFUSED, ZERO, Derivatives, Form
 from .node_writer import Gradient
-from .op import OPS, Given, Op, P, R, common_device, declarator, require_no
+from .op import OPS, Given, Op, P, R, common_device, declarator
 from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .route import Route, layouts_of, order_of, run_silently
 from .short_path import write_short_path

@@ -11,10 +11,10 @@ from ..core.dtypes import dtype_of
 from ..core.errors import DeclarationError
 from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
-from .call import GeneralPath, as_operand_of
+from .call import GeneralPath, as_operand_of, require_no
 from .declaration import BATCH_WORDS, parameter_names, require_parameters, require_word
 from .node_writer import Gradient
-from .op import Given, Op, P, R, common_device, declarator, registrar, require_no
+from .op import Given, Op, P, R, common_device, declarator, registrar
 from .route import (
     Plan,
     Route,

@@ -57,6 +57,6 @@ def test_the_note_of_interpreters_names_all_files_that_offer_calls() -> None:
         )
     }
     named = re.search(
-        r"^Ops offer .*?(?=; tests/)", note_of("interpreters"), re.MULTILINE | re.DOTALL
+        r"^Ops offer .*?(?=;\s+tests/)", note_of("interpreters"), re.MULTILINE | re.DOTALL
     )
     assert named is not None and asking == {*re.findall(r"\w+\.py", named[0])}
