@@ -69,7 +69,7 @@ from .core.errors import KernelError
 AcceleratorError = KernelError
 from .random_numbers.generator import Generator as Generator
 from .core.errors import OutOfMemoryError as OutOfMemoryError
-from .tensor.tensor import Size as Size
+from .tensor.layout import Size as Size
 from .tensor.tensor import Tensor as Tensor
 from .tensor.typed_storage import TypedStorage as TypedStorage
 from .tensor.typed_storage import UntypedStorage as UntypedStorage
@@ -842,14 +842,12 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None 
     """Return tensors joined along an axis; their other axes agree.
 
     Dtype   the one in which they meet
+    Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which they follow one another.
         out: A tensor into which the result is written, in place of a new one.
-
-    Raises:
-        RuntimeError: Other axes differ in length, or there are no tensors.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -1015,14 +1013,12 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
     """Return tensors joined along an axis; their other axes agree.
 
     Dtype   the one in which they meet
+    Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which they follow one another.
         out: A tensor into which the result is written, in place of a new one.
-
-    Raises:
-        RuntimeError: Other axes differ in length, or there are no tensors.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -1033,14 +1029,12 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
     """Return tensors joined along an axis; their other axes agree.
 
     Dtype   the one in which they meet
+    Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which they follow one another.
         out: A tensor into which the result is written, in place of a new one.
-
-    Raises:
-        RuntimeError: Other axes differ in length, or there are no tensors.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)
@@ -3066,14 +3060,13 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
 def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy.
 
+    Raises  RuntimeError if the sizes do not hold as many elements
+
     Args:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
             and is worked out from the others.
         shape: The same by name, as NumPy calls it.
-
-    Raises:
-        RuntimeError: The sizes do not hold as many elements.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -3339,8 +3332,6 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ...
     """
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
-
-    Note    split_size is the method's word for split_size_or_sections
 
     Args:
         tensor: The tensor.
@@ -3810,8 +3801,6 @@ def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> 
     """
 def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
-
-    Note    split_size is the method's word for split_size_or_sections
 
     Args:
         tensor: The tensor.

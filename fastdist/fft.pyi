@@ -10,7 +10,8 @@ from .core.memory_format import MemoryFormat, MemoryLayout
 from .ops import return_types
 from .tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number
 from .tensor.methods import Operand, Scalar, Sizes
-from .tensor.tensor import Size, Tensor
+from .tensor.layout import Size
+from .tensor.tensor import Tensor
 
 def fft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return sum(input[k] * exp(-2 * pi * i * j * k / n)) over k, for j along dim."""

@@ -219,7 +219,9 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
         return find_late(module, name)
     if not places[name]:
         return importlib.import_module(f"{module}.{name}")
-    return getattr(importlib.import_module(f".{places[name]}", module), name)
+    found = getattr(importlib.import_module(f".{places[name]}", module), name)
+    vars(sys.modules[module])[name] = found
+    return found
 
 
 def find_late(module: str, name: str) -> Any:

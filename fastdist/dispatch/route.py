@@ -25,8 +25,8 @@ from ..kernels.cpu.halves import computed_in_float32, gradients_in_float32
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small.call_facts import CallFacts
 from ..language.scalar import Body
-from ..tensor.layout import Layout, Shape, memory_order, strides_of
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Layout, Shape, Size, memory_order, strides_of
+from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps
 from .derive import Form
 

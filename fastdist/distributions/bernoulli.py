@@ -14,7 +14,8 @@ from ..ops.create.ranges import arange
 from ..ops.nn.activation import logsigmoid
 from ..ops.nn.losses import binary_cross_entropy_with_logits
 from ..ops.pointwise.masked import where
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .utils import is_compatible, lazy_property
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ops.create.creation import zeros_like
-from ..tensor.tensor import Size
+from ..tensor.layout import Size
 from . import constraints
 from .utils import lazy_property, sum_rightmost
 

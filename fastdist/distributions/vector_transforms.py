@@ -11,7 +11,8 @@ from ..ops.create.ranges import arange, eye
 from ..ops.nn.activation import logsigmoid
 from ..ops.nn.padding import pad
 from ..ops.shape.joining import cat, stack
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .matrices import cholesky
 from .number_transforms import Plain, clipped_sigmoid

@@ -24,8 +24,9 @@ from ..core.torch_function import (
     takes_over,
 )
 from ..graph.modes import modes
+from ..tensor.layout import Size
 from ..tensor.subclasses import offered_as
-from ..tensor.tensor import Size, Tensor
+from ..tensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,8 +17,9 @@ from ..core.device import Device
 from ..core.moved_modules import current_name, own_name
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..system.forked_locks import renew_in_children
+from ..tensor.layout import Size
 from ..tensor.parameter import Parameter
-from ..tensor.tensor import Size, Tensor
+from ..tensor.tensor import Tensor
 from .budget import Budget, brief
 from .rebuilding import (
     bytes_of_copy,

@@ -9,7 +9,8 @@ from ..random_numbers.generator import Generator
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..ops import return_types
 from ..graph.gradient_edge import Inputs
-from .tensor import Size, Tensor
+from .layout import Size
+from .tensor import Tensor
 from .typed_storage import TypedStorage, UntypedStorage
 
 from types import EllipsisType
@@ -2954,14 +2955,13 @@ class TensorMethods:
     def reshape(self, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
         """Return the elements under another shape: a view where strides allow, else a copy.
 
+        Raises  RuntimeError if the sizes do not hold as many elements
+
         Args:
             input: The tensor.
             *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
                 and is worked out from the others.
             shape: The same by name, as NumPy calls it.
-
-        Raises:
-            RuntimeError: The sizes do not hold as many elements.
 
         Example:
             >>> torch.arange(6).reshape(2, -1)
@@ -3281,8 +3281,6 @@ class TensorMethods:
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
         """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
 
-        Note    split_size is the method's word for split_size_or_sections
-
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths.
@@ -3591,26 +3589,18 @@ class TensorMethods:
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in another dtype or on another device; itself if nothing changes.
 
-        Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
-
-        Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
-                does for channels that lie last alone. non_blocking: what comes from pinned memory, or
-                goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
+        Raises  RuntimeError for a device that does not exist
 
         Args:
             input: The tensor.
             *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
             dtype: The dtype of the result; unchanged if None.
             device: Where the result lives; unchanged if None.
-            non_blocking: Whether a copy between CPU and GPU may still run when this returns.
+            non_blocking: Whether a copy from pinned memory to a GPU, or from a GPU, may still run when
+                this returns.
             copy: Whether to copy even if nothing changes.
-            memory_format: The order of the elements in memory.
-
-        Returns:
-            The tensor itself if nothing changes and copy is not set, else a new one.
-
-        Raises:
-            RuntimeError: The device does not exist.
+            memory_format: The order of the elements in memory; what lies in another one is copied,
+                which PyTorch does for channels that lie last alone.
 
         Example:
             >>> torch.tensor([1, 2]).to(torch.float64)
@@ -3831,8 +3821,6 @@ class TensorMethods:
         """
     def unsafe_split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
         """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
-
-        Note    split_size is the method's word for split_size_or_sections
 
         Args:
             tensor: The tensor.

@@ -17,7 +17,8 @@ from ...graph.modes import no_grad
 from ...nn import Module
 from ...ops.create.creation import from_numpy
 from ...optim.optimizer import Optimizer
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 from .box import Box, whole
 from .contents import Thing, is_stateful, named_groups, names_of_parameters, optimizer_at
 from .errors import CheckpointException

@@ -248,11 +248,6 @@ def name_missing(group: Group, *, is_brief: bool) -> list[bytes]:
     return [b"%d" % rank for rank in named] + ([b"%d more" % more] if more else [])
 
 
-def words(text: bytes) -> tuple[bytes, ...]:
-    """Return the parts of a text between line ends; none of an empty one."""
-    return tuple(text.split(b"\n")) if text else ()
-
-
 def show(key: bytes) -> str:
     """Return a key as people wrote it, no more than a line of it."""
     return repr(key[:200].decode(errors="replace"))

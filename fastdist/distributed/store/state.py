@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from fastdist.core.errors import StoreError
 
-from .membership import Group, Member, disagreement, name_missing, other_size, show, words
+from .membership import Group, Member, disagreement, name_missing, other_size, show
 from .mistakes import Mistakes
 from .requests import (
     MAX_MEMBERS,
@@ -24,6 +24,7 @@ from .requests import (
     number,
     require_arguments,
     require_fits,
+    words,
 )
 
 

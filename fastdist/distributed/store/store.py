@@ -22,8 +22,7 @@ from fastdist.core.errors import (
 from fastdist.distributed.sockets import JobSecret
 from fastdist.system.foreign_text import one_line
 
-from .membership import words
-from .requests import NUM_OF_JOIN, Op, Status, require_fits
+from .requests import NUM_OF_JOIN, Op, Status, require_fits, words
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)

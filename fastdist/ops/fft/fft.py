@@ -27,7 +27,7 @@ from ...dispatch.signature import ArgumentError
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
-from ..create.creation import fills_out, finish, rounded
+from ..create.allocation import fills_out, finish, rounded
 from ..nn.padding import constant_pad
 from ..pointwise.complex_numbers import conjugate
 from ..shape.rearranging import roll

@@ -15,7 +15,7 @@ from ...dispatch.composite import composite
 from ...dispatch.target import store_in_out
 from ...random_numbers.generator import Generator
 from ...tensor.tensor import Tensor
-from ..create.creation import finish
+from ..create.allocation import finish
 from ..create.random import generator_or_default, open_uniform
 from .searchsorted import searchsorted
 

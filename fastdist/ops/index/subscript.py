@@ -382,7 +382,7 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool) -> Tensor:
     """Write value at places of target, or add it there."""
-    from ..create.creation import number_like
+    from ..create.allocation import number_like
 
     if isinstance(target, LazyConjNeg):
         return write_through(

@@ -35,24 +35,20 @@ def scaled_dot_product_attention(
     nothing gets zeros. With enable_gqa a head of key and value serves several heads of query. A
     mask beside is_causal is taken where PyTorch's fused kernel takes both: allowed is what both do.
 
-    Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
     Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask beside is_causal
             elsewhere
-    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Memory grows
-            with n + m, and that of a mask and its gradient: see attention_blocks
+    Note    memory grows with n + m, and that of a mask and its gradient: see attention_blocks
 
     Args:
         query: Queries, of shape (..., n, d).
         key: Keys, of shape (..., m, d).
-        value: Values, of shape (..., m, e).
-        attn_mask: A mask of shape (..., n, m); none if None.
-        dropout_p: The probability with which an attention weight is dropped.
+        value: Values, of shape (..., m, e); the result is of shape (..., n, e).
+        attn_mask: A mask that broadcasts to (..., n, m); none if None.
+        dropout_p: The probability with which an attention weight is dropped, also outside of
+            training.
         is_causal: Whether query i sees keys up to i alone.
         scale: The factor of the products; 1 / sqrt(d) if None.
         enable_gqa: Whether a head of key and value serves several heads of query.
-
-    Returns:
-        A tensor of shape (..., n, e).
 
     Example:
         >>> q = torch.zeros(1, 2, 4)
@@ -63,10 +59,8 @@ def scaled_dot_product_attention(
     _require_shapes(query, key, value, enable_gqa)
     if is_causal and attn_mask is not None:
         _require_fused(query, key, value, attn_mask, dropout_p, enable_gqa)
-        attn_mask, is_causal = (
-            _causal(attn_mask, query._layout.shape[-2], key._layout.shape[-2]),
-            False,
-        )
+        attn_mask = _causal(attn_mask, query._layout.shape[-2], key._layout.shape[-2])
+        is_causal = False
     # Without entries all scores are 0, whatever the factor.
     length = query._layout.shape[-1] or 1
     factor = 1.0 / math.sqrt(length) if scale is None else float(scale)

@@ -84,14 +84,12 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     """Return tensors joined along an axis; their other axes agree.
 
     Dtype   the one in which they meet
+    Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
         dim: The axis along which they follow one another.
         out: A tensor into which the result is written, in place of a new one.
-
-    Raises:
-        RuntimeError: Other axes differ in length, or there are no tensors.
 
     Example:
         >>> torch.cat([torch.tensor([[1, 2]]), torch.tensor([[3, 4]])], dim=0)

@@ -11,11 +11,12 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes
-from ...tensor.axes import DimError, normalize_axes, normalize_axis
+from ...tensor.axes import DimError, integers, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 from ..refusals import require_given
-from .views import expand, integers, permute, reshape, transpose, view
+from .views import expand, permute, reshape, transpose, view
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -293,8 +293,6 @@ def split(
 ) -> tuple[Tensor, ...]:
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
 
-    Note    split_size is the method's word for split_size_or_sections
-
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths.
@@ -317,29 +315,9 @@ def split(
     if not tensor._layout.shape:
         raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
     axis = normalize_axis("split", dim, len(tensor._layout.shape))
-    n = tensor._layout.shape[axis]
-    if hasattr(split_size_or_sections, "__index__"):
-        size = split_size_or_sections.__index__()
-        if size < 0 or (size == 0 and n):
-            raise RuntimeError(
-                f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
-            )
-        sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
-    else:
-        sizes = [size.__index__() for size in all_of(split_size_or_sections)]
-        if min(sizes, default=0) < 0:
-            raise RuntimeError(
-                "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                f"split_sizes={short_repr(sizes)}"
-            )
-        if sum(sizes) != n:
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
-                f"at dimension {axis}), but got split_sizes={short_repr(sizes)}"
-            )
     places: list[Any] = []
     start = 0
-    for size in sizes:
+    for size in _sizes_of_parts(split_size_or_sections, axis, tensor._layout.shape[axis]):
         places.append((slice(None),) * axis + (slice(start, start + size), ...))
         start += size
     size_or_list = split_size_or_sections
@@ -351,6 +329,29 @@ def split(
     elif len(views) == 1 and (edge := views[0]._edge) is not None:
         edge._called = "SplitBackward0"
     return views
+
+
+def _sizes_of_parts(size_or_sections: Any, axis: int, n: int) -> list[int]:
+    """Return the lengths into which an axis of length n is divided."""
+    if hasattr(size_or_sections, "__index__"):
+        size = size_or_sections.__index__()
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(
+                f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
+            )
+        return [min(size, n - start) for start in range(0, n, size or 1)] or [0]
+    sizes = [size.__index__() for size in all_of(size_or_sections)]
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={short_repr(sizes)}"
+        )
+    if sum(sizes) != n:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
+            f"at dimension {axis}), but got split_sizes={short_repr(sizes)}"
+        )
+    return sizes
 
 
 @composite(quick=_quickly("chunk"))

@@ -24,7 +24,7 @@ from ....core.short_repr import short_repr
 from ... import rpc
 from ...remote_device import _remote_device
 from ...rpc.agent import get_current_agent
-from ...rpc.api import arguments_of, keywords_of
+from ...rpc.call_arguments import arguments_of, keywords_of
 from ...rpc.message import gate
 
 __all__ = ["RemoteModule"]
