@@ -11,13 +11,7 @@ from ...core.dtypes import DType, bool_, int64
 from ...core.errors import DTypeError, ShapeError, VersionError
 from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
-from ...core.torch_function import (
-    NEVER_ASKED,
-    NOT_TAKEN,
-    is_offered,
-    offer,
-    offer_to_mode,
-)
+from ...core.torch_function import NOT_TAKEN, is_offered, offer, offer_to_mode
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named
@@ -243,9 +237,7 @@ _ALL = slice(None)
 
 
 def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
-    """Return input[index], input plain, of integers, slices, None and `...`: a view; None for other
-    indices.
-    """
+    """Return input[index] where that is a view of input, a plain tensor; None for other indices."""
     if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
         column = index[1]
         key: tuple[Any, ...] = ()
@@ -349,7 +341,7 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
         if self._layout.is_sparse:
             raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
         try:
-            if type(value) not in NEVER_ASKED and is_offered(value):
+            if is_offered(value):
                 raise TakenOver
             basic, entries = split_index(self, index)
         except TakenOver:
