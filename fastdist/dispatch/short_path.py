@@ -26,7 +26,8 @@ from .route import NO_ROUTE, find_event
 
 # Note [The short path]
 # It serves operands that need no check: plain Tensors, or numbers next to them, while no tracer is
-# open and no operand has a tangent. One look-up finds the Route: by the op where all operands have
+# open and no operand has a tangent, which one look-up in `modes.plain` says of each. One look-up
+# finds the Route: by the op where all operands have
 # one layout and all attributes have their defaults, else by the op, the layouts and the attributes.
 # The Route has the function that makes the result of raw arrays, its layout, and the functions that
 # make the gradients. The parts that differ from op to op (how many operands, what a Node saves) are
@@ -131,11 +132,7 @@ class ShortPath:
         lines = ["_start = _clock()"] if self.timed else self._checking()
         lines += self.numbers
         if self.target:
-            asking = [] if self.timed else [f"if _modes.special: {self.special or general}"]
-            return [*lines, *asking, *self._writing()]
-        if self.special:
-            concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
-            lines.append(f"if _modes.special and ({concerned}): {self.special}")
+            return [*lines, *self._writing()]
         lines += [
             *self._looking_up(),
             "_run = _route.run",
@@ -158,16 +155,39 @@ class ShortPath:
         return [*lines, *self._recording()]
 
     def _checking(self) -> list[str]:
-        """Return the lines that make tensors of numbers; other operands go to the general path."""
-        general, given = self.general, self._per_tensor("{}.__class__ not in _PLAIN")
+        """Return the lines that make tensors of numbers, and leave calls to the general path, or to
+        interpreters: a look-up in `_modes.plain` for each operand says that nothing is to be done.
+        """
+        known, asking = self._not_in("_PLAIN"), self._asking()
         lines = []
         if self.constants and self.target == self.op.tensors[0]:
-            lines, given = [f"if {given[0]}: {general}"], given[1:]
-        strange = " or ".join(given + ["out.__class__ not in _PLAIN"] * (self.target == "out"))
-        refusing = f"if {strange}: {general}"
+            lines, known = [f"if {known[0]}: {self.general}"], known[1:]
+        strange = " or ".join(known)
+        refusing = f"if {strange}: {self.general}"
+        if asking:
+            unknown = self._not_in("_plain" if len(known) > 1 or lines else "_modes.plain")
+            setting = ["_plain = _modes.plain"] if len(unknown) > 1 else []
+            lines += [*self.constants, refusing, *asking]
+            return [*setting, f"if {' or '.join(unknown)}:", *_deeper(lines)]
         if not self.constants:
-            return [*lines, refusing]
+            return [refusing]
         return [*lines, f"if {strange}:", *_deeper([*self.constants, refusing])]
+
+    def _not_in(self, plain: str) -> list[str]:
+        """Return the conditions that a tensor is of none of these classes."""
+        found = self._per_tensor(f"{{}}.__class__ not in {plain}")
+        return [*found, *[f"out.__class__ not in {plain}"] * (self.target == "out")]
+
+    def _asking(self) -> list[str]:
+        """Return the line for calls that an interpreter may see, or that have tangents; none where
+        the caller has looked for these.
+        """
+        if self.target:
+            return [f"if _modes.special: {self.special or self.general}"]
+        if not self.special:
+            return []
+        concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
+        return [f"if _modes.special and ({concerned}): {self.special}"]
 
     def _guard(self, line: str) -> list[str]:
         """Return the lines that run a Route; `try` costs nothing if it succeeds."""
