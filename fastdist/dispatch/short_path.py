@@ -27,12 +27,12 @@ from .route import NO_ROUTE, find_event
 # Note [The short path]
 # It serves operands that need no check: plain Tensors, or numbers next to them, while no tracer is
 # open and no operand has a tangent, which one look-up in `modes.plain` says of each. One look-up
-# finds the Route: by the op where all operands have
-# one layout and all attributes have their defaults, else by the op, the layouts and the attributes.
-# The Route has the function that makes the result of raw arrays, its layout, and the functions that
-# make the gradients. The parts that differ from op to op (how many operands, what a Node saves) are
-# written out as source: loops over names, and helpers, would take longer than the work. Unusual
-# calls, and calls that have no Route yet, go to the general path.
+# finds the Route: by the op where all operands have one layout and all attributes have their
+# defaults, else by the op, the layouts and the attributes. The Route has the function that makes
+# the result of raw arrays, its layout, and the functions that make the gradients. The parts that
+# differ from op to op (how many operands, what a Node saves) are written out as source: loops over
+# names, and helpers, would take longer than the work. Unusual calls, and calls that have no Route
+# yet, go to the general path.
 #
 # Its cost, 8x8 float32, in ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
 #   the general path             13000 | 15000
