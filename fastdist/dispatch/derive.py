@@ -28,8 +28,8 @@ from .op import OPS, Op
 # The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
 # reaches the leaves.
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
-# The ops of primitives in derivatives: of the function whose steps have a gradient of 0, and of the
-# sigmoid whose own derivatives keep their tails.
+# Primitives that another op replaces in derivatives: a floor_divide whose gradient is 0, and a
+# sigmoid whose derivatives stay exact far from 0.
 _DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
 # Instead of a partial: the function has no derivative by this input, or none with a meaning, and a
 # request for it raises an error instead of returning nothing.

@@ -64,7 +64,7 @@ def computed_in_float32(name: str, dtype: DType, operands: Sequence[Any]) -> boo
     takes = _COMPUTED.get(name)
     if takes is None or not takes(dtype):
         return False
-    # As in PyTorch, whose product with a number has no kernel.
+    # PyTorch has no kernel for the product of a float8 tensor with a number either.
     return name != "mul" or all(isinstance(o, Tensor) for o in operands)
 
 

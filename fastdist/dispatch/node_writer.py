@@ -116,10 +116,10 @@ class OpNode(CallNode):
         return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
     def has_number(self, name: str) -> bool:
-        """Return whether a number was in the place of a tensor; once released, or where no gradient
-        needs it, whether that is possible.
+        """Return whether the call had a number in the place of this tensor.
 
-        Note    for an op that names its Nodes
+        If the Node has released the operand, or never kept it, return whether the op allows it.
+        Only ops that name their Nodes use this.
         """
         saved = getattr(self, name, None)
         if saved is not None:

@@ -245,9 +245,9 @@ OPS: dict[str, Op] = {}
 def declarator(
     kind: Callable[Concatenate[Declared, Options], AnyOp],
 ) -> Callable[Options, Callable[[Declared], AnyOp]]:
-    """Return the decorator that declares ops of a kind, with the arguments of its class: the
-    decorated function gives name, signature and docstring. Two ops of one name are an error of
-    ours.
+    """Return the decorator that declares ops of a kind; it takes the arguments of the kind's class.
+
+    The decorated function has the op's name, signature and docstring. Names must be unique.
     """
 
     def with_options(

@@ -45,7 +45,7 @@ from .short_path import write_short_path
 from .signature import ArgumentError, require_tensors
 from .tangents import carry, combined, zeros_like
 
-# Note [Numbers beside half types]
+# Note [Numbers next to half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
 # PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only numbers that are
 # compared with elements, or replace one, are rounded first. `exact` names the ones that are not
@@ -64,7 +64,7 @@ class PointwiseOp(GeneralPath[P, R]):
     body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
     names the attributes that the dtype must be able to hold, although for half types they are
     computed with in float32; `factors` those that scale an operand and do not affect the result's
-    dtype; `exact` and `scaled_by` are about half types, see Note [Numbers beside half types].
+    dtype; `exact` and `scaled_by` are about half types, see Note [Numbers next to half types].
     piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in
     node_writer.py. `tails` are partials without a difference that cancels: see Note [Tails] in
     derive.py.
@@ -380,7 +380,7 @@ class PointwiseOp(GeneralPath[P, R]):
             if name in self.held:
                 require_held(number, compute)
             exact = self.dtype_rule == "first" or name in form.number_names
-            # See Note [Numbers beside half types].
+            # See Note [Numbers next to half types].
             dtype = compute.computes_in if name in self.exact else compute
             array = (held if exact else as_operand)(number, dtype)
             found[i] = tensor_of_number(number, array, compute)

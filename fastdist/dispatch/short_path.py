@@ -354,10 +354,10 @@ def _deeper(lines: Sequence[str]) -> list[str]:
 def operator_call(
     op: RecordedOp, general: Callable[..., Any], order: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """Return op, its numbers at their defaults, as a function of its tensors; general also reports
-    errors of a call.
+    """Return op as a function of its tensors alone, with default attributes.
 
-    `order` is another order of its parameters: for `1 - x`, Python passes x first.
+    `general` serves the calls that the short path does not, and raises their errors. `order` is
+    another order of the parameters: for `1 - x`, Python passes x first.
     """
     statement = _call_general(op, "None", "_attributes")
     names = _names_of(op, _general=general, _attributes=op.defaults or ())

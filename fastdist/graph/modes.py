@@ -61,7 +61,7 @@ class _ThreadModes(threading.local):
 # KeyboardInterrupt is raised when Python calls a function, returns from one of C or goes round a
 # loop, never at a plain assignment. Code that switches grad mode off for a while therefore does so
 # inside of `try`, and in `finally` first assigns `tls.grad = True`, if it was on, before it calls
-# anything: otherwise a Ctrl-C at that call would leave the main thread without recording for ever.
+# anything: otherwise a Ctrl-C at that call would leave the main thread without recording forever.
 modes = _Modes()
 tls = _ThreadModes()
 _modes_lock = threading.Lock()

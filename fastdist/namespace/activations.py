@@ -83,7 +83,7 @@ def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(input, Tensor):
             fault = f"must be Tensor, not {type(input).__name__}"
             raise TypeError(f"{op.name}_(): argument 'input' (position 1) {fault}")
-        # Computed from a copy: what a gradient asks for must outlive the change.
+        # Computed from a copy, since the gradient needs the input from before the change.
         return copy_result(input, call(input.clone(), *numbers))
 
     return overwritten

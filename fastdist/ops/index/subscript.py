@@ -517,7 +517,7 @@ def _rows_that_hold(input: Tensor) -> Any:
 
 @composite(out="same")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
+    """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
     if size < 0:
         raise ShapeError("nonzero_static: 'size' must be an non-negative integer")
     from ..create.creation import full
@@ -545,5 +545,5 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 @composite()
 def argwhere(input: Tensor) -> Tensor:
-    """Return the places of what is not 0, a row each."""
+    """Return the places of nonzero elements, a row each."""
     return nonzero(input)  # type: ignore[no-any-return]

@@ -195,7 +195,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 @without_axes.names_node
 def _(node: Any) -> str:
-    """Return PyTorch's word for the whole product, of which this Node is the last."""
+    """Return PyTorch's name for the whole product; this Node is the last of several."""
     return "mv" if node.output_layout.shape else "dot"
 
 

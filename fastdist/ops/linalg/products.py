@@ -169,7 +169,7 @@ def _matrix(tensor: Tensor) -> Any:
 
 
 def scaled(number: Any, tensor: Any) -> Any:
-    """Return tensor * number in tensor's dtype, of which whole ones cut the number's fraction."""
+    """Return tensor * number in tensor's dtype; an integer dtype cuts the number's fraction."""
     dtype = tensor._layout.dtype
     if isinstance(number, complex) and not dtype.is_complex:
         raise DTypeError(
@@ -205,7 +205,7 @@ def summed(name: str, beta: Any, input: Any, alpha: Any, product: Any) -> Any:
 
 
 def _or(unread: Any, tensor: Any) -> Any:
-    """Return tensor, of which unread is an argument that no number is taken from."""
+    """Return tensor; the numbers of the argument unread are not used."""
     never = full((), False, device=unread._layout.device)
     return where(never, unread, tensor)
 

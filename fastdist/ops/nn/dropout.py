@@ -92,7 +92,7 @@ def dropout1d(
 
 
 def _with_batch(input: Any, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
-    """Drop channels of what has ndim axes, or one less where the batch is missing."""
+    """Drop channels of a tensor with ndim axes, or one less without a batch."""
     if len(input._layout.shape) >= ndim:
         return drop_channels(input, p, training, inplace)
     found = drop_channels(input.unsqueeze(0), p, training, inplace)

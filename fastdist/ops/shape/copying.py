@@ -223,8 +223,9 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_contiguous)
 @composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """Return the tensor with its elements in C order, or in memory_format: itself if they are, else
-    a copy.
+    """Return the tensor with its elements in C order, or in the order of memory_format.
+
+    Return the same tensor if they are in that order already, otherwise a copy.
 
     Args:
         input: The tensor.

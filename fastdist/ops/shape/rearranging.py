@@ -318,7 +318,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
 
 @composite(homes="function")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Return views of all tensors in the shape in which they meet."""
+    """Return views of all tensors, broadcast to one shape."""
     given = (
         _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     )
@@ -328,7 +328,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 @composite(homes="function", known_as="")
 def broadcast_shapes(*shapes: Any) -> Size:
-    """Return the shape in which tensors of these shapes meet."""
+    """Return the shape that these shapes broadcast to."""
     given = [(n,) if hasattr(n, "__index__") else tuple(all_of(n)) for n in shapes]
     return Size(shape_of_all("broadcast_shapes", given))
 

@@ -75,7 +75,7 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
 
 @composite()
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Return views of parts along the second axis, of a vector along its only one."""
+    """Return views of parts along the second axis; of a vector, along its only axis."""
     axis = 0 if len(input._layout.shape) == 1 else 1
     return _split("hsplit", input, indices_or_sections, axis, 1)
 

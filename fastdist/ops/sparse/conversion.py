@@ -136,7 +136,7 @@ def _require_numel(size: tuple[int, ...]) -> None:
 
 
 def _fitting(places: Any, values: Any, size: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the size; what is not given follows from the largest places."""
+    """Return the size; an axis that is not given follows from its largest index."""
     if len(places._layout.shape) != 2:
         raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places._layout.shape)}")
     axes, n = places._layout.shape

@@ -90,11 +90,13 @@ def recorded(
     tangent: Tangent,
     saved: Sequence[Any] = (),
 ) -> Any:
-    """Give result, made of inputs while nothing was recorded, its Node if a gradient may flow, and
-    its tangents: what `tangent` makes of those of the inputs, None where one has none, and of the
-    inputs.
+    """Add autograd to result, which was computed from inputs without recording.
 
-    Note    a pass that finds `saved` tensors, which `gradients` reads, changed in place is refused
+    It gets a Node if a gradient may flow, and its tangents: `tangent` computes them from the
+    inputs' tangents (None for an input without one) and the inputs.
+
+    Note    a backward pass fails if a tensor of `saved`, which `gradients` reads, was changed in
+            place since
     """
     for level in levels_of(inputs):
         given = [tangent_of(one, level) for one in inputs]

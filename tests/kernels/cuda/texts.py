@@ -107,8 +107,8 @@ def texts_of_tails() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_dtypes() -> Iterator[tuple[str, str]]:
-    """Yield the texts of each function source_of... for a floating dtype, if it needs no more, and
-    for all its other arguments.
+    """Yield the texts of each function source_of_* that needs only a floating dtype, for all values
+    of its other arguments.
     """
     for path in sorted(KERNELS.rglob("*.py")):
         parts = path.relative_to(KERNELS).with_suffix("").parts
@@ -290,7 +290,7 @@ def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
 
 
 def texts_of_scans() -> Iterator[tuple[str, str]]:
-    """Yield running sums, products and extremes of what they are computed in, and recurrences."""
+    """Yield running sums, products and extremes in the dtypes they compute in, and recurrences."""
     for dtype in COMPLEX:
         yield f"cumsum {dtype}", source_of_scan(dtype, joined="SUM")
         yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, joined="PRODUCT")
@@ -410,7 +410,7 @@ def texts_of_attention_in_tiles() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
-    """Yield the reductions of what meets at a place."""
+    """Yield the reductions of elements with equal indices."""
     for dtype in [*REAL, BF16]:
         for way in ("sum", "mean", "prod", "amax", "amin"):
             if (dtype, way) != (BOOL, "mean"):
