@@ -31,7 +31,7 @@ _FLAGS: Final = (
     "-fno-stack-protector",
 )
 # Thousands of texts run for milliseconds each: with -O1 a run compiles for half as long again, and
-# takes no less for what it runs.
+# takes no less time for running it.
 _QUICKLY: Final = "-O0"
 # Products of tiles run for much longer: their tests took 51 s of CPU without optimisation where
 # the texts were compiled, 22 with it, and 61 and 44 where they were not (AMD EPYC, Zen 4).

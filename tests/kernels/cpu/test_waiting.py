@@ -41,7 +41,7 @@ class Told(logging.Handler):
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    """The log of waits, each of which is too long at once."""
+    """The log of waits, each of which counts as too long at once."""
     monkeypatch.setattr(waiting, "NOTIFY_AFTER_S", 0)
     monkeypatch.setattr(waiting._State, "was_notified", False)
     handler, logger = Told(), logging.getLogger(waiting.__name__)
