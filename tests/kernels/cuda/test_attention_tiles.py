@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,21 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 LENGTHS = [(1, 1), (1, 130), (31, 33), (63, 64), (64, 63), (65, 65), (130, 1), (130, 129)]
 # Widths of queries and of values: the tiles that exist, and their edges.
 WIDTHS = [(1, 1), (8, 8), (5, 64), (64, 7), (33, 32), (80, 80), (96, 97), (128, 128)]
+DTYPES = ("float32", "float64")
 KINDS = ("none", "causal", "bool", "added", "keys", "rows", "heads", "dropped", "all")
+
+
+def in_turns(*axes: Sequence[Any]) -> list[Any]:
+    """Return the cases of a grid, of which an ordinary run has those where the numbers of the
+    choices add up to an even one: any two choices meet there, and with --slow all of them.
+    """
+    return [
+        pytest.param(
+            *[value for _, value in chosen],
+            marks=[pytest.mark.slow] if sum(number for number, _ in chosen) % 2 else [],
+        )
+        for chosen in itertools.product(*map(enumerate, axes))
+    ]
 
 
 @pytest.fixture
@@ -96,9 +111,7 @@ def require_close(expected: list[Any], found: list[Any]) -> None:
         np.testing.assert_allclose(other, one, most, most)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize(("lengths", "kind", "dtype"), in_turns(LENGTHS, KINDS, DTYPES))
 def test_twins_agree_at_the_edges_of_tiles(
     backend: CudaBackend, lengths: tuple[int, int], kind: str, dtype: str
 ) -> None:
@@ -108,9 +121,7 @@ def test_twins_agree_at_the_edges_of_tiles(
     require_close(*on_both(backend, given, 0.6, kind == "causal", dropout))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("kind", ["none", "all"])
-@pytest.mark.parametrize("widths", WIDTHS)
+@pytest.mark.parametrize(("widths", "kind", "dtype"), in_turns(WIDTHS, ["none", "all"], DTYPES))
 def test_twins_agree_for_rows_of_any_width(
     backend: CudaBackend, widths: tuple[int, int], kind: str, dtype: str
 ) -> None:
