@@ -95,9 +95,10 @@ from .ops.create.creation import tensor as tensor
 from .random_numbers.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from .system.import_hooks import after_import as _after_import
 from .tensor.dlpack import from_dlpack, to_dlpack
+from .tensor.layout import Size
 from .tensor.printing import set_printoptions
 from .tensor.promotion import get_default_dtype, set_default_dtype
-from .tensor.tensor import Size, Tensor
+from .tensor.tensor import Tensor
 from .tensor.typed_storage import TYPED_STORAGES as _TYPED_STORAGES
 from .tensor.typed_storage import TypedStorage, UntypedStorage, is_storage
 

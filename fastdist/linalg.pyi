@@ -10,7 +10,8 @@ from .core.memory_format import MemoryFormat, MemoryLayout
 from .ops import return_types
 from .tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number
 from .tensor.methods import Operand, Scalar, Sizes
-from .tensor.tensor import Size, Tensor
+from .tensor.layout import Size
+from .tensor.tensor import Tensor
 
 def cholesky(input: Tensor, *, upper: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return the lower triangle L of which L @ L.mH is input, or the upper one U of U.mH @ U.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .core.device import Device as _Device
 from .core.dtypes import DType as _DType
 from .core.missing import explain_missing as _explain_missing
-from .tensor.tensor import Size as _Size
+from .tensor.layout import Size as _Size
 from .tensor.tensor import Tensor as _Tensor
 
 __all__ = ["Device", "FileLike", "Number"]

@@ -19,6 +19,11 @@ from .batches_back import backward_batched, release
 # At an edge of the graph the tensor whose gradient arrives there is not needed.
 Tensors = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 Gradients = Tensor | Sequence[Tensor | None] | None
+# The options of grad, in the order of its parameters.
+_OPTIONS = (
+    *("grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused"),
+    *("is_grads_batched", "materialize_grads"),
+)
 
 
 @overridable_by_modes
@@ -65,28 +70,19 @@ def grad(
 ) -> tuple[Tensor, ...]:
     """Return the gradients of outputs with respect to inputs, leaving every `.grad` unchanged.
 
-    Note    inputs in a dict give a dict of gradients, with the same keys; an unused input gives
-            None with allow_unused, zeros with materialize_grads; is_grads_batched takes
-            grad_outputs with an additional first axis, and returns gradients with one, computed in
-            one pass where all Nodes take batches; only_inputs exists for old programs and is
-            ignored: no `.grad` is ever changed
-    Raises  RuntimeError for an input that does not require grad, or (unless allowed) on which
-            nothing depends
+    Raises  RuntimeError for an input without grad, or (unless allowed) on which nothing depends
 
     Args:
         outputs: A tensor, or several.
-        inputs: The tensors to differentiate by: one, several, or a dict.
+        inputs: The tensors to differentiate by: one, several, or a dict, which gives a dict.
         grad_outputs: The gradient of each output; may be left out for single numbers.
         retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
         create_graph: Whether the pass is recorded, for second derivatives.
-        only_inputs: Ignored: only the gradients of inputs are computed.
-        allow_unused: Whether an input on which no output depends gives None; otherwise it is an
-            error.
-        is_grads_batched: Whether the first axis of grad_outputs counts passes.
-        materialize_grads: Whether such an input gives zeros.
-
-    Returns:
-        A tuple of gradients, or a dict with the keys of inputs.
+        only_inputs: Ignored, for old programs: no `.grad` is ever changed.
+        allow_unused: Whether an input on which no output depends gives None.
+        is_grads_batched: Whether the first axis of grad_outputs, and that of the gradients, counts
+            passes; they are one where all Nodes take batches.
+        materialize_grads: Whether an input on which no output depends gives zeros.
 
     Example:
         >>> x = torch.tensor([2.0], requires_grad=True)
@@ -105,25 +101,16 @@ def grad(
     roots, wanted = _many(outputs), given_inputs(inputs, "grad")
     asked = wanted
     if not PLAIN.issuperset(map(type, (*roots, *wanted))):
-        options = {
-            "grad_outputs": grad_outputs,
-            "retain_graph": retain_graph,
-            "create_graph": create_graph,
-            "only_inputs": only_inputs,
-            "allow_unused": allow_unused,
-            "is_grads_batched": is_grads_batched,
-            "materialize_grads": materialize_grads,
-        }
-        taken = offer(grad, (roots, wanted), options)
+        rest = (only_inputs, allow_unused, is_grads_batched, materialize_grads)
+        values = (grad_outputs, retain_graph, create_graph, *rest)
+        taken = offer(grad, (roots, wanted), dict(zip(_OPTIONS, values, strict=True)))
         if taken is not NOT_TAKEN:
             return taken  # type: ignore[no-any-return]
         roots, wanted = _tensors(roots), _tensors(wanted)
     gradients = _gradients(grad_outputs, len(roots))
     allow = bool(allow_unused) or materialize_grads
-    if is_grads_batched:
-        found = _batched(roots, wanted, gradients, retain_graph, create_graph, allow)
-    else:
-        found = engine.grad(roots, wanted, gradients, retain_graph, create_graph, allow)
+    run = _batched if is_grads_batched else engine.grad
+    found = run(roots, wanted, gradients, retain_graph, create_graph, allow)
     if materialize_grads:
         found = tuple(
             [_zeros_for(x, create_graph) if g is None else g for g, x in zip(found, asked)]

@@ -153,6 +153,7 @@ MODULES: Final[dict[str, str]] = {
     "fastdist.dispatch.kinds": "fastdist.dispatch.signature",
     "fastdist.dispatch.output": "fastdist.dispatch.target",
     "fastdist.dispatch.pointwise_way": "fastdist.dispatch.pointwise_route",
+    "fastdist.dispatch.twins": "fastdist.dispatch.composite",
     "fastdist.dispatch.view_inplace": "fastdist.ops.shape.view_inplace",
     "fastdist.dispatch.way": "fastdist.dispatch.route",
     "fastdist.engine.inline_chosen": "fastdist.engine.inline_grad",
@@ -181,6 +182,11 @@ _SINGLE_NAMES: Final = (
     ("fastdist.ops.builders", "fastdist.ops.linalg.vander", "vander"),
     ("fastdist.ops.builders", "fastdist.ops.shape.diagonal", "block_diag diag_embed diagflat"),
     ("fastdist.ops.builders", "fastdist.ops.shape.meshgrid", "cartesian_prod combinations"),
+    (
+        "fastdist.ops.create.random",
+        "fastdist.ops.create.random_distributions",
+        "bernoulli_ normal_ random_ uniform_",
+    ),
     ("fastdist.ops.draws", "fastdist.ops.index.multinomial", "multinomial"),
     ("fastdist.ops.embedding", "fastdist.ops.nn.one_hot", "one_hot"),
     (
@@ -199,7 +205,14 @@ _SINGLE_NAMES: Final = (
         "fastdist.ops.linalg.pinv",
         "matrix_rank pinv pinverse pseudo_inverse",
     ),
+    ("fastdist.ops.index.indexing", "fastdist.ops.index.scattering", "index_copy index_fill"),
+    ("fastdist.ops.indexing", "fastdist.ops.index.scattering", "index_copy index_fill"),
     ("fastdist.ops.random", "fastdist.ops.nn.dropout", "dropout"),
+    (
+        "fastdist.ops.random",
+        "fastdist.ops.create.random_distributions",
+        "bernoulli_ normal_ random_ uniform_",
+    ),
     (
         "fastdist.ops.rearranging",
         "fastdist.ops.shape.diagonal",
@@ -239,6 +252,9 @@ _SINGLE_NAMES: Final = (
     ("fastdist.ops.variants", "fastdist.ops.pointwise.nan_to_num", "nan_to_num"),
     ("fastdist.ops.variants", "fastdist.ops.pointwise.round", "round"),
     ("fastdist.ops.variants", "fastdist.ops.pointwise.where", "where"),
+    ("fastdist.tensor.tensor", "fastdist.tensor.layout", "Size"),
+    ("fastdist.tensor.tensor", "fastdist.tensor.subclasses", "TensorType"),
+    ("fastdist.utils.checkpoint", "fastdist.utils.recomputation", "CheckpointError"),
 )
 # Names under which as-torch shows classes, and pickles name them: see torch_classes.py.
 _SHOWN_NAMES: Final = {

@@ -70,7 +70,7 @@ _WITH_TEXTS = (
     ("core.memory_format", "MemoryLayout"),
     ("core.quantization_schemes", "qscheme"),
     ("ops.return_types", "_Printed"),
-    ("tensor.tensor", "Size"),
+    ("tensor.layout", "Size"),
     ("tensor.typed_storage", "TypedStorage"),
     ("tensor.typed_storage", "UntypedStorage"),
 )

@@ -33,7 +33,7 @@ from fastdist.distributed.sockets import (
 )
 
 from ..core.missing import show_public
-from .store import FileStore, PrefixStore, Store, TCPStore
+from .store import PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
 from .store.environment import (
     Assignment,
@@ -155,6 +155,8 @@ def rendezvous(
     rank, world_size = given["rank"], given.get("world_size", 0)
     require_rank(rank, world_size)
     if parts.scheme == "file":
+        from .store import FileStore  # loaded where it is used
+
         file_store = FileStore(_path_of(url), world_size, timeout, **protection)
         return Rendezvous(_of_this_round(file_store), rank, world_size)
     host, port = _host_and_port(url)

@@ -14,7 +14,8 @@ from ..ops.create.ranges import arange
 from ..ops.nn.activation import logsigmoid
 from ..ops.nn.losses import binary_cross_entropy_with_logits
 from ..ops.pointwise.masked import where
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
@@ -259,7 +260,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return where(self._outside_unstable_region(), self.logits.abs(), 1.0)
 
     def _cont_bern_log_norm(self) -> Tensor:
-        """Return the logarithm of what the density is divided by, negated."""
+        """Return the negative logarithm of the density's divisor."""
         away = self._cut_odds()
         x = (self.probs - 0.5).square()
         taylor = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x

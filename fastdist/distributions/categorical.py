@@ -14,7 +14,8 @@ from ..ops.create.ranges import arange, eye
 from ..ops.index.multinomial import multinomial
 from ..ops.nn.one_hot import one_hot
 from ..ops.nn.softmax import log_softmax
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .bernoulli import require_one
 from .counts import Binomial

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .utils import is_compatible, lazy_property
 
@@ -88,7 +89,7 @@ class Distribution:
         return new
 
     def _expand_into(self, new: Any, batch_shape: Size) -> None:
-        """Fill new with what self has, over batch_shape."""
+        """Copy the parameters of self to new, expanded to batch_shape."""
         for name, value in self.__dict__.items():
             axes = self._batched.get(name)
             if axes is None:

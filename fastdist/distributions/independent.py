@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .utils import sum_rightmost

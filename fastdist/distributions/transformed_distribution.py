@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
 from ..ops.pointwise.masked import where
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .independent import Independent

@@ -12,9 +12,9 @@ from ..core.dtypes import WORDS, BorrowedDType
 from ..core.errors import DeviceError, ShapeError
 from ..core.short_repr import short_repr
 from ..core.torch_function import DisableTorchFunctionSubclass
+from ..dispatch.composite import inplace_of
 from ..dispatch.inplace import copy_, fill_, zero_
 from ..dispatch.tangents import tangent_of
-from ..dispatch.twins import inplace_of
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
 from ..engine.backward import grad as engine_grad
@@ -35,6 +35,7 @@ from ..ops.shape.splitting import unbind
 from ..ops.shape.view_inplace import detach_, view_inplace_of
 from ..ops.sparse import conversion
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
+from ..tensor.axes import sizes_of
 from ..tensor.memory import bound, root_of, storage_offset
 from ..tensor.methods import TensorMethods
 from ..tensor.promotion import get_default_dtype
@@ -241,7 +242,7 @@ def _require_size(name: str, size: tuple[Any, ...], more: dict[str, Any]) -> Non
 
 def _no_entries(self: Tensor, size: Any, dtype: Any, device: Any, **more: Any) -> Tensor:
     options = {**_like(self, dtype, device), **more}
-    return conversion.sparse_coo_tensor(size=creation.sizes_of(size), **options)
+    return conversion.sparse_coo_tensor(size=sizes_of(size), **options)
 
 
 @overridable_by_modes

@@ -37,10 +37,11 @@ from {up}ops import return_types
 """
 _WORDS = "from {up}tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number\n"
 _WORDS += "from {up}tensor.methods import Operand, Scalar, Sizes\n"
-_TENSOR = "from {up}tensor.tensor import Size, Tensor\n"
+_TENSOR = "from {up}tensor.layout import Size\nfrom {up}tensor.tensor import Tensor\n"
 # methods.pyi says what the words in all stubs mean.
 _MEANINGS = """from ..graph.gradient_edge import Inputs
-from .tensor import Size, Tensor
+from .layout import Size
+from .tensor import Tensor
 from .typed_storage import TypedStorage, UntypedStorage
 
 from types import EllipsisType

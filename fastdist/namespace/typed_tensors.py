@@ -12,8 +12,10 @@ from ..core.errors import DTypeError
 from ..interpreters.sparse_rules import is_sparse
 from ..ops.create import creation
 from ..ops.sparse.conversion import sparse_coo_tensor
+from ..tensor.layout import Size
 from ..tensor.promotion import get_default_dtype
-from ..tensor.tensor import Size, Tensor, TensorType
+from ..tensor.subclasses import TensorType
+from ..tensor.tensor import Tensor
 
 
 def construct(*args: Any, device: Any = None) -> Tensor:

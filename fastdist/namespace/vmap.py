@@ -31,8 +31,7 @@ def vmap(
 
     `vmap(grad(loss), in_dims=(None, 0, 0))(parameters, xs, ys)` returns the gradients of each
     sample in one pass. Arguments and results may be trees of lists, tuples and dicts; each call
-    gets all keyword arguments whole. chunk_size runs so many calls at once. With
-    randomness="different" each call draws different random numbers, with "same" the same ones.
+    gets all keyword arguments whole.
 
     Raises  ValueError for dims that do not fit, RuntimeError for draws with randomness="error", and
             for control flow that asks the numbers of one example
@@ -44,9 +43,6 @@ def vmap(
         out_dims: Where the new axis stands in each result.
         randomness: "error", "same" or "different" random numbers in the calls.
         chunk_size: How many slices to compute at once; all if None.
-
-    Returns:
-        A function of the whole arguments.
 
     Example:
         >>> torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
@@ -79,18 +75,22 @@ def vmap(
                 result = func(*spec.unflatten(given), **kwargs)
                 return _gathered(func, result, out_dims, level, end - begin)
 
-        chunk = chunk_size or size
-        if size <= chunk:
-            found, _, like = results(0, size)
-            return like.unflatten(found)
-        columns = []
-        for begin in range(0, size, chunk):
-            found, wanted, like = results(begin, min(begin + chunk, size))
-            columns.append(found)
-        parts = zip(zip(*columns, strict=True), wanted, strict=True)
-        return like.unflatten(x[0] if d is None else _cat(list(x), d) for x, d in parts)
+        return _in_chunks(results, size, chunk_size or size)
 
     return folds(wrapped)
+
+
+def _in_chunks(results: Callable[[int, int], Any], size: int, chunk: int) -> Any:
+    """Return the results for all slices, of which so many are computed at once."""
+    if size <= chunk:
+        found, _, like = results(0, size)
+        return like.unflatten(found)
+    columns = []
+    for begin in range(0, size, chunk):
+        found, wanted, like = results(begin, min(begin + chunk, size))
+        columns.append(found)
+    parts = zip(zip(*columns, strict=True), wanted, strict=True)
+    return like.unflatten(x[0] if d is None else _cat(list(x), d) for x, d in parts)
 
 
 def _require_usable(randomness: str, chunk_size: int | None) -> None:

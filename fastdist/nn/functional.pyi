@@ -10,7 +10,8 @@ from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..ops import return_types
 from ..tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number
 from ..tensor.methods import Operand, Scalar, Sizes
-from ..tensor.tensor import Size, Tensor
+from ..tensor.layout import Size
+from ..tensor.tensor import Tensor
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last axis, as even as can be."""
@@ -687,28 +688,25 @@ def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, *, scale: builtins.float | None = None, enable_gqa: builtins.bool = False) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    A mask of bool is true where attention is allowed, another is added. A query that may look at
-    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query. A
-    mask beside is_causal is taken where PyTorch's fused kernel takes both: allowed is what both do.
+    A mask of bool is true where attention is allowed; any other mask is added to the scores. A
+    query that may attend to no key gets zeros. With enable_gqa a head of key and value serves
+    several heads of query. A mask and is_causal may be combined where PyTorch's fused kernel allows
+    it: a key must pass both.
 
-    Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
-    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask beside is_causal
+    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
             elsewhere
-    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Memory grows
-            with n + m, and that of a mask and its gradient: see attention_blocks
+    Note    memory grows with n + m, and that of a mask and its gradient: see attention_blocks
 
     Args:
         query: Queries, of shape (..., n, d).
         key: Keys, of shape (..., m, d).
-        value: Values, of shape (..., m, e).
-        attn_mask: A mask of shape (..., n, m); none if None.
-        dropout_p: The probability with which an attention weight is dropped.
+        value: Values, of shape (..., m, e); the result is of shape (..., n, e).
+        attn_mask: A mask that broadcasts to (..., n, m); none if None.
+        dropout_p: The probability with which an attention weight is dropped, also outside of
+            training.
         is_causal: Whether query i sees keys up to i alone.
         scale: The factor of the products; 1 / sqrt(d) if None.
         enable_gqa: Whether a head of key and value serves several heads of query.
-
-    Returns:
-        A tensor of shape (..., n, e).
 
     Example:
         >>> q = torch.zeros(1, 2, 4)

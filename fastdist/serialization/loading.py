@@ -53,11 +53,8 @@ def load(
     """Return the value that save(), ours or PyTorch's, wrote: from a path, or a file object with
     read() and seek().
 
-    weights_only (the default): tensors, numbers, text and plain containers are read, and no code of
-    the file's runs. Without it a file can run any code: only for files that you trust.
-    map_location: where tensors go: a device, a dict of places, a function of (storage, place).
-    mmap: a path's tensors are read as they are used; what is written to them stays here.
-    encoding (one of pickle_load_args): of text that Python 2 wrote, "utf-8" unless given.
+    With weights_only, the default, tensors, numbers, text and plain containers are read, and no
+    code of the file's runs. Without it a file can run any code: only for files that you trust.
 
     Note    reads PyTorch's formats before 1.6 as well. Safely read, a file takes at most about 2 us
             and 160 bytes of memory for each byte of its pickle, and its own size for tensors. A
@@ -71,8 +68,8 @@ def load(
             storage and a name; where they were if None.
         pickle_module: Ignored, unless weights_only is False.
         weights_only: Whether only data may be read; True if None.
-        mmap: Whether memory is mapped from the file instead of read.
-        **pickle_load_args: Passed to the unpickler.
+        mmap: Whether a path's tensors are read as they are used; the file is never written.
+        **pickle_load_args: For the unpickler, such as the encoding of Python 2's text ("utf-8").
 
     Example:
         >>> import io
@@ -86,18 +83,8 @@ def load(
     if is_safe and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     is_path = isinstance(f, str | os.PathLike)
-    if mmap and not is_path:
-        raise ValueError(
-            "f must be a file path in order to use the mmap argument, got " + type(f).__name__
-        )
-    if not is_path and not (hasattr(f, "read") and hasattr(f, "seek") and hasattr(f, "tell")):
-        missing = "read" if not hasattr(f, "read") else "seek"
-        raise AttributeError(
-            f"{type(f).__name__!r} object has no attribute {short_repr(missing)}. You can only "
-            "load from a "
-            "path or from a file that is seekable. Please pre-load the data into a buffer like "
-            "io.BytesIO and try to load from it instead."
-        )
+    if not is_path:
+        _require_readable(f, mmap)
     called = f"the file {short_repr(os.fspath(f))}" if is_path else f"the {type(f).__name__}"
     restorer(map_location)  # an invalid map_location is reported before the file is opened
     with _opened(f) as file:
@@ -114,6 +101,25 @@ def load(
             # Another value may follow, as torch.save() leaves them one after the other.
             file.seek(records.end)
         return found
+
+
+def _require_readable(f: Any, mmap: bool | None) -> None:
+    """Raise unless f, which is not a path, is a file object that load can read.
+
+    Raises  ValueError, AttributeError
+    """
+    if mmap:
+        raise ValueError(
+            "f must be a file path in order to use the mmap argument, got " + type(f).__name__
+        )
+    if not (hasattr(f, "read") and hasattr(f, "seek") and hasattr(f, "tell")):
+        missing = "read" if not hasattr(f, "read") else "seek"
+        raise AttributeError(
+            f"{type(f).__name__!r} object has no attribute {short_repr(missing)}. You can only "
+            "load from a "
+            "path or from a file that is seekable. Please pre-load the data into a buffer like "
+            "io.BytesIO and try to load from it instead."
+        )
 
 
 def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: bool) -> Any:
@@ -203,7 +209,7 @@ def _head_of(file: Any, called: str) -> bytes:
 
 
 def _kind_of(head: bytes) -> str:
-    """Return words for what a file seems to be that begins so."""
+    """Return a description of the file that seems to begin with these bytes."""
     for magic, what in _FOREIGN:
         if head.startswith(magic):
             return what

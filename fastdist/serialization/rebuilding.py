@@ -24,11 +24,11 @@ from ..core.moved_modules import own_name
 from ..dispatch.op import OPS
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view, resolved
 from ..ops.shape.set_memory import require_inside
-from ..tensor.layout import Layout
+from ..tensor.layout import Layout, Size
 from ..tensor.memory import bound, view_at
 from ..tensor.parameter import Parameter
 from ..tensor.pickling import rebuild_meta, rebuild_sparse
-from ..tensor.tensor import Size, Tensor, wrap
+from ..tensor.tensor import Tensor, wrap
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
 from .budget import brief
 

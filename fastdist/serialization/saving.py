@@ -22,11 +22,11 @@ from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import resolved
 from ..system.atomic_file import atomic_file, full_disk_named
-from ..tensor.layout import contiguous_strides
+from ..tensor.layout import Size, contiguous_strides
 from ..tensor.memory import memory_and_offset
 from ..tensor.parameter import Parameter
 from ..tensor.pickling import parts_of
-from ..tensor.tensor import Size, Tensor
+from ..tensor.tensor import Tensor
 from ..tensor.typed_storage import TYPED_STORAGES, TypedStorage, UntypedStorage
 from . import rebuilding
 from .archive_writer import ArchiveWriter
@@ -80,19 +80,15 @@ def save(
         name = os.path.splitext(os.path.basename(path))[0] or "archive"
         pickled, memories = _content(obj, pickle_module, pickle_protocol, is_legacy=is_legacy)
         with atomic_file(path, _size(pickled, memories)) as file:
-            if is_legacy:
-                write_legacy(file.write, pickled, memories, pickle_protocol)
-            else:
-                _write(file.write, name, pickled, memories, with_order=with_order)
+            protocol = pickle_protocol if is_legacy else None
+            _write(file.write, name, pickled, memories, protocol, with_order=with_order)
     elif hasattr(f, "write"):
         pickled, memories = _content(obj, pickle_module, pickle_protocol, is_legacy=is_legacy)
         called = getattr(f, "name", None)
         name = called if isinstance(called, str) else f"the {type(f).__name__}"
         with full_disk_named(name, _size(pickled, memories)):
-            if is_legacy:
-                write_legacy(f.write, pickled, memories, pickle_protocol)
-            else:
-                _write(f.write, "archive", pickled, memories, with_order=with_order)
+            protocol = pickle_protocol if is_legacy else None
+            _write(f.write, "archive", pickled, memories, protocol, with_order=with_order)
             # A buffer that does not fit on the disk fails here, where the file is known.
             if hasattr(f, "flush"):
                 f.flush()
@@ -122,7 +118,19 @@ def _content(
     return stream.getvalue(), pickler.storages.memories
 
 
-def _write(write: Any, name: str, pickled: bytes, memories: list[Any], *, with_order: bool) -> None:
+def _write(
+    write: Any,
+    name: str,
+    pickled: bytes,
+    memories: list[Any],
+    legacy_protocol: int | None,
+    *,
+    with_order: bool,
+) -> None:
+    """Write an archive; in the format before 1.6 if that has a protocol of pickle."""
+    if legacy_protocol is not None:
+        write_legacy(write, pickled, memories, legacy_protocol)
+        return
     archive = ArchiveWriter(write, name)
     archive.add("data.pkl", pickled)
     archive.add(".format_version", b"1")

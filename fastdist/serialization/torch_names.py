@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from ..core import dtypes
 from ..core.device import Device
+from ..tensor.layout import Size
 from ..tensor.parameter import Parameter
-from ..tensor.tensor import Size, Tensor
+from ..tensor.tensor import Tensor
 from ..tensor.typed_storage import TYPED_STORAGES, UntypedStorage
 from . import rebuilding
 

@@ -24,7 +24,8 @@ from ..core.memory_format import strided
 from ..core.overflow_checks import require_countable
 from ..core.short_repr import short_repr
 from ..dispatch.composite import checked
-from ..ops.create.creation import elsewhere, finish, full, require_ordinary
+from ..ops.create.allocation import elsewhere, finish, require_ordinary
+from ..ops.create.creation import full
 from ..ops.create.ranges import arange
 from ..tensor.promotion import dtype_or_default
 from ..tensor.tensor import Tensor

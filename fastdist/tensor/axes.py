@@ -1,4 +1,4 @@
-"""The axes that a `dim` names, and a shape without them."""
+"""The sizes that callers give, the axes that a `dim` names, and a shape without them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.sequences import all_of
 from ..core.short_repr import short_repr
-from .layout import Layout, Shape
+from .layout import Layout, Shape, count_elements
 
 
 class DimError(ShapeError, IndexError):
@@ -82,3 +83,69 @@ def axis_number(layout: Layout, dim: int) -> int:
             f"{short_repr(dim)})"
         )
     return dim
+
+
+def sizes_of(size: tuple[Any, ...]) -> Shape:
+    """Return the shape that zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) asks for.
+
+    Raises  RuntimeError for a negative length
+    """
+    if len(size) == 1 and not hasattr(size[0], "__index__"):
+        size = tuple(size[0])
+    try:
+        shape = tuple([n.__index__() for n in size])
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from error
+    if any(n < 0 for n in shape):
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
+            f"{short_repr(list(shape))}"
+        )
+    return shape
+
+
+def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
+    """Return sizes as a tuple, with the one -1 worked out.
+
+    Raises  RuntimeError if the sizes do not hold numel elements
+    """
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = sizes[0]
+    shape = integers(name, sizes)
+    known = count_elements(tuple(n for n in shape if n != -1))
+    free = shape.count(-1)
+    if free > 1:
+        raise ShapeError(
+            f"only one dimension can be inferred: {name} got sizes {short_repr(tuple(shape))}"
+        )
+    if any(n < -1 for n in shape):
+        raise ShapeError(
+            f"invalid shape dimension {short_repr(min(shape))}: {name} got sizes "
+            f"{short_repr(tuple(shape))}"
+        )
+    if free:
+        if known == 0:
+            raise ShapeError(
+                f"cannot reshape tensor of {numel} elements into shape {short_repr(shape)} "
+                "because the "
+                "unspecified dimension "
+                "size -1 can be any value and is ambiguous"
+            )
+        if numel % known == 0:
+            shape[shape.index(-1)] = numel // known
+    if count_elements(tuple(shape)) != numel:
+        raise ShapeError(
+            f"shape '{short_repr(shape)}' is invalid for input of size {numel}: {name}"
+        )
+    return tuple(shape)
+
+
+def integers(name: str, sizes: Any) -> list[int]:
+    """Return sizes as Python integers.
+
+    Raises  TypeError if they are none
+    """
+    try:
+        return [size.__index__() for size in all_of(sizes)]
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"{name}(): sizes must be integers, got {short_repr(sizes)}") from error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self, SupportsIndex, overload
 from weakref import WeakValueDictionary
 
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, float32, float64
+from ..core.sequences import lengths_of
 from ..kernels.cpu.pointwise.pointwise import SMALL_LIMIT
 from ..system.forked_locks import renew_in_children
 
@@ -22,7 +23,7 @@ TINY_LIMIT = SMALL_LIMIT
 Shape = tuple[int, ...]
 
 # The routes for two layouts are stored on the first of them. A program with ever new shapes would
-# fill the table for ever, so a full one is cleared.
+# fill the table forever, so a full one is cleared.
 _ROUTES_PER_LAYOUT = 256
 
 
@@ -131,8 +132,8 @@ class Layout:
             )
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.routes, layout.uniform_routes, layout.size = RouteTable(), {}, None
-        # Stored last: a finalizer or a signal's handler, which may run at any line and under the
-        # lock, may have made and stored the same one.
+        # Stored last: a finalizer or a signal handler may run at any line, also under the lock, and
+        # may have stored an equal layout.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)
             # Arrays of devices always have their strides: the next one finds the layout at once.
@@ -229,3 +230,72 @@ def strides_of(shape: Shape, order: Sequence[int] | None) -> Shape | None:
         return None
     packed = contiguous_strides(tuple([shape[axis] for axis in order]))
     return tuple([packed[order.index(axis)] for axis in range(len(shape))])
+
+
+def view_strides(layout: Layout, shape: Shape) -> Shape | None:
+    """Return the strides of layout's elements seen as shape, or None if no view can do that.
+
+    Walks both shapes from the last axis: only a run of gapless axes may be split in another way.
+    """
+    if layout.contiguous:
+        return Layout.of(layout.dtype, layout.device, shape).strides
+    old = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
+    strides = [0] * len(shape)
+    i = len(shape) - 1
+    while old:
+        length, step = old.pop()
+        base = step
+        while old and old[-1][1] == length * base:
+            length *= old.pop()[0]
+        room = 1
+        while i >= 0 and (room < length or shape[i] == 1):
+            strides[i] = step
+            step *= shape[i]
+            room *= shape[i]
+            i -= 1
+        if room != length:
+            return None
+    return tuple(strides) if i < 0 else None
+
+
+class Size(tuple[int, ...]):
+    """A shape; a tuple that prints as PyTorch's does.
+
+    Args:
+        sizes: The lengths of the axes.
+
+    Example:
+        >>> torch.zeros(2, 3).shape
+        fastdist.Size([2, 3])
+        >>> torch.Size([2, 3]).numel()
+        6
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
+        """Return the shape of sizes. Raises ValueError for an iterable that does not end."""
+        return tuple.__new__(cls, lengths_of(sizes))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return tuple.__new__(Size, found) if found.__class__ is tuple else found
+
+    def __add__(self, other: Any) -> Size:
+        return tuple.__new__(Size, tuple.__add__(self, other))
+
+    def numel(self) -> int:
+        """Return the number of elements of this shape."""
+        n = 1
+        for length in self:
+            n *= length
+        return n
+
+    def __repr__(self) -> str:
+        return f"fastdist.Size({list(self)})"
+
+    __str__ = __repr__

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.torch_function import NEVER_ASKED, disabled_torch_function, is_offered
-from .tensor import Tensor, TensorType
+from .subclasses import TensorType
+from .tensor import Tensor
 
 
 class _KindOfTensor(TensorType):

@@ -1,4 +1,6 @@
-"""The methods that subclasses of Tensor find before Tensor's: they call `__torch_function__` first.
+"""Subclasses of Tensor: how they are made, and the methods that they find before Tensor's.
+
+These methods call `__torch_function__` first.
 
 See Note [Calls that others take over] in core/torch_function.py.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..core.caller_warning import is_ours
 from ..core.torch_function import (
@@ -258,3 +260,68 @@ def _offered_property(own: property) -> property:
         None if own.fdel is None else way("__delete__"),
         own.__doc__,
     )
+
+
+# Note [The constructor of subclasses]
+# PyTorch's Tensor has a `__new__` that makes the memory: a subclass with only an `__init__` does
+# not call its base's, and one with a `__new__` calls `super().__new__(cls, data)` or
+# `Tensor.__new__(cls, data)`. A `__new__` in Tensor itself would be called for each result of an op
+# (54 ns instead of 46). So the class's attribute is a descriptor of the metaclass, which Python's
+# own call of Tensor does not see, and super() finds the one of OfferedMethods.
+def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return an instance of cls with memory of given sizes, or with a copy of data."""
+    made = TensorType.construct(*args, **kwargs)
+    if cls is _tensor[0]:
+        return made
+    out: Any = object.__new__(cls)
+    out._array, out._layout, out._edge = made._array, made._layout, made._edge
+    out._extra, out._storage = made._extra, made._storage
+    return out
+
+
+class _Constructor:
+    """The attribute `__new__` of Tensor and its subclasses."""
+
+    def __get__(self, cls: Any, kind: type) -> Any:
+        if cls is None:
+            return type.__new__
+        for one in cls.__mro__:
+            if "__new__" in vars(one) and one is not object:
+                return vars(one)["__new__"].__get__(None, cls)
+        return new_tensor_of
+
+    def __set__(self, cls: type, value: Any) -> None:
+        raise AttributeError(f"__new__ of {cls.__name__} is set where the class is defined")
+
+
+class TensorType(type):
+    """A call of Tensor, or of a subclass without its own `__new__`, allocates memory of given sizes
+    or copies data. `namespace` sets the implementation.
+    """
+
+    construct: Callable[..., Any]  # returns a Tensor
+
+    # Otherwise a type checker would type every call as Any: it reads Tensor.__init__.
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            """Return a cls of the arguments. See Note [The constructor of subclasses]."""
+            made = cls.__new__(cls, *args, **kwargs)
+            if isinstance(made, cls) and type(made).__init__ is not object.__init__:
+                type(made).__init__(made, *args, **kwargs)
+            return made
+
+        __new__ = _Constructor()
+
+    def mro(cls) -> list[type]:
+        """Return the look-up order: see Note [Calls that others take over]
+        (core/torch_function.py).
+        """
+        return order_with_offers(super().mro())
+
+    def __dir__(cls) -> list[str]:
+        """Return the names that exist; some attributes only raise: see core/missing.py."""
+        return [name for name in super().__dir__() if hasattr(cls, name)]
+
+
+OfferedMethods.__new__ = staticmethod(new_tensor_of)  # type: ignore[method-assign]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -19,17 +19,16 @@ from ..core.memory_format import (
     sparse_coo,
     strided,
 )
-from ..core.sequences import lengths_of
 from ..core.short_repr import short_repr
 from ..core.torch_function import NEVER_ASKED
 from ..devices.backend import backend_of
 from .axes import axis_number
-from .layout import Layout, Shape
+from .layout import Layout, Shape, Size
 from .methods import TensorMethods
 from .printing import format_sparse, format_tensor, in_plain_numbers
 from .sparse import Coo
 from .storage import BoundedStorage
-from .subclasses import OfferedMethods, be_tensor, call_for_subclass, order_with_offers
+from .subclasses import TensorType, be_tensor, call_for_subclass
 
 if TYPE_CHECKING:
     from .storage import Storage
@@ -56,68 +55,6 @@ class Extra:
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
     name: str | None = None
     made_in_no_grad = False
-
-
-# Note [The constructor of subclasses]
-# PyTorch's Tensor has a `__new__` that makes the memory: a subclass with only an `__init__` does
-# not call its base's, and one with a `__new__` calls `super().__new__(cls, data)` or
-# `Tensor.__new__(cls, data)`. A `__new__` in Tensor itself would be called for each result of an op
-# (54 ns instead of 46). So the class's attribute is a descriptor of the metaclass, which Python's
-# own call of Tensor does not see, and super() finds the one of OfferedMethods.
-def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return an instance of cls with memory of given sizes, or with a copy of data."""
-    made = TensorType.construct(*args, **kwargs)
-    if cls is Tensor:
-        return made
-    out: Any = object.__new__(cls)
-    out._array, out._layout, out._edge = made._array, made._layout, made._edge
-    out._extra, out._storage = made._extra, made._storage
-    return out
-
-
-class _Constructor:
-    """The attribute `__new__` of Tensor and its subclasses."""
-
-    def __get__(self, cls: Any, kind: type) -> Any:
-        if cls is None:
-            return type.__new__
-        for one in cls.__mro__:
-            if "__new__" in vars(one) and one is not object:
-                return vars(one)["__new__"].__get__(None, cls)
-        return new_tensor_of
-
-    def __set__(self, cls: type, value: Any) -> None:
-        raise AttributeError(f"__new__ of {cls.__name__} is set where the class is defined")
-
-
-class TensorType(type):
-    """A call of Tensor, or of a subclass without its own `__new__`, allocates memory of given sizes
-    or copies data. `namespace` sets the implementation.
-    """
-
-    construct: Callable[..., Tensor]
-
-    # Otherwise a type checker would type every call as Any: it reads Tensor.__init__.
-    if not TYPE_CHECKING:
-
-        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            """Return a cls of the arguments. See Note [The constructor of subclasses]."""
-            made = cls.__new__(cls, *args, **kwargs)
-            if isinstance(made, cls) and type(made).__init__ is not object.__init__:
-                type(made).__init__(made, *args, **kwargs)
-            return made
-
-        __new__ = _Constructor()
-
-    def mro(cls) -> list[type]:
-        """Return the look-up order: see Note [Calls that others take over]
-        (core/torch_function.py).
-        """
-        return order_with_offers(super().mro())
-
-    def __dir__(cls) -> list[str]:
-        """Return the names that exist; some attributes only raise: see core/missing.py."""
-        return [name for name in super().__dir__() if hasattr(cls, name)]
 
 
 def _real_number(value: Any, kind: str) -> Any:
@@ -501,52 +438,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
 
 be_tensor(Tensor)
-OfferedMethods.__new__ = staticmethod(new_tensor_of)  # type: ignore[method-assign]
 # type's own call, past TensorType's.
 empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
-
-
-class Size(tuple[int, ...]):
-    """A shape; a tuple that prints as PyTorch's does.
-
-    Args:
-        sizes: The lengths of the axes.
-
-    Example:
-        >>> torch.zeros(2, 3).shape
-        fastdist.Size([2, 3])
-        >>> torch.Size([2, 3]).numel()
-        6
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
-        """Return the shape of sizes. Raises ValueError for an iterable that does not end."""
-        return tuple.__new__(cls, lengths_of(sizes))
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> Size: ...
-    def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return tuple.__new__(Size, found) if found.__class__ is tuple else found
-
-    def __add__(self, other: Any) -> Size:
-        return tuple.__new__(Size, tuple.__add__(self, other))
-
-    def numel(self) -> int:
-        """Return the number of elements of this shape."""
-        n = 1
-        for length in self:
-            n *= length
-        return n
-
-    def __repr__(self) -> str:
-        return f"fastdist.Size({list(self)})"
-
-    __str__ = __repr__
 
 
 def wrap(array: Any, layout: Layout) -> Tensor:

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from ..core.caller_warning import warn_caller
 from ..tensor import pytree
+from ..tensor.layout import Size
 from ..tensor.pytree import NAMED, LeafSpec, NodeDef, TreeSpec
-from ..tensor.tensor import Size
 from ._pytree_keys import GetAttrKey
 
 DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL: Final = 1

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..tensor import pytree
+from ..tensor.layout import Size
 from ..tensor.pytree import NAMED, Context, IsLeaf, PyTree, TreeSpec, tree_structure
-from ..tensor.tensor import Size
 
 
 class KeyEntry(Protocol):

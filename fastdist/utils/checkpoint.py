@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import traceback
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from ..autograd.differentiate import backward as run_backward
@@ -17,15 +13,14 @@ from ..core.device import Device
 from ..core.folded_frames import folds
 from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
-from ..engine.engine import current_graph_task, queue_callback
+from ..engine.engine import current_graph_task
 from ..graph.modes import enable_grad, tls
-from ..graph.saved_tensors import count_hooks, open_hooks, pack_one, push_hooks
+from ..graph.saved_tensors import count_hooks, open_hooks, push_hooks
 from ..interpreters.autocast import casting_as, casting_now
-from ..interpreters.batched_tensor import Batched, batched
-from ..interpreters.batching import levels_now, using_levels
-from ..random_numbers.generator import Bookmark, default_generator_of, default_generators
+from ..random_numbers.generator import default_generator_of
 from ..tensor.pytree import tree_iter
-from ..tensor.tensor import Tensor, wrap
+from ..tensor.tensor import Tensor
+from .recomputation import CheckpointError, Draws, Frame
 from .selective_checkpoint import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -49,18 +44,8 @@ __all__ = [
 ]
 
 _Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
-# Where fastdist's own files lie; those that it generates are called <fastdist ...>.
-_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DETERMINISM_CHECKS = ("default", "none")
 _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
-
-
-class CheckpointError(RuntimeError):
-    """The second run of a function differs from its first one."""
-
-
-class _EnoughComputed(BaseException):
-    """Ends a second computation: all that was saved in the first one is there."""
 
 
 def noop_context_fn() -> _Contexts:
@@ -130,25 +115,21 @@ def checkpoint(
     Random numbers of all devices are the same both times, unless preserve_rng_state=False is given,
     and autocast casts as in the first run. With use_reentrant=False hooks catch the saved values of
     function: all of autograd works. With True function runs without recording, and again, with
-    another backward pass, inside the backward pass: `autograd.grad` and `backward(inputs=...)` are
-    refused, and so are keyword arguments. `context_fn` returns the contexts for the first and the
-    second call.
+    another backward pass, inside the backward pass: `autograd.grad`, `backward(inputs=...)` and
+    keyword arguments are refused.
 
-    Raises  CheckpointError, in the backward pass, if the second call saves other tensors than the
-            first, in number or, without determinism_check="none", in shape, dtype or device;
-            debug=True lets it say which line of which file saved them
+    Raises  CheckpointError, in the backward pass, if the second call saves other tensors
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch,
             torch/utils/checkpoint.py
 
     Args:
         function: The function.
         *args: Its arguments.
-        use_reentrant: False for a graph that is cut nowhere, True for PyTorch's older way; False
-            with a warning if None.
-        context_fn: A function that returns two context managers, for the first run and the second.
-        determinism_check: "default" compares shapes, dtypes and devices of both runs, "none" does
-            not.
-        debug: Whether an error lists the ops of both runs.
+        use_reentrant: See above; True with a warning if None.
+        context_fn: Returns two context managers, for the first run and the second.
+        determinism_check: "default" compares shapes, dtypes and devices of both runs, "none" only
+            how many tensors they save.
+        debug: Whether an error says which line of which file saved what differs.
         early_stop: Whether the second run ends once it has all that is needed.
         **kwargs: Its keyword arguments.
 
@@ -164,40 +145,43 @@ def checkpoint(
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if _is_reentrant(use_reentrant, "checkpoint"):
-        if kwargs:
-            raise ValueError(
-                f"Unexpected keyword arguments: {','.join(kwargs)}; with use_reentrant=True pass "
-                "the function's arguments by position, or pass use_reentrant=False"
-            )
-        if context_fn is not noop_context_fn or debug:
-            raise ValueError(
-                "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
-            )
+        _require_plain(kwargs, context_fn, debug)
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in _DETERMINISM_CHECKS:
         raise ValueError(
             f"determinism_check should be one of {_DETERMINISM_CHECKS}, got "
             f"{short_repr(determinism_check)}"
         )
-    asked = _settings["debug"]
+    debug, early_stop = _chosen("debug", debug), _chosen("early_stop", early_stop)
     first, second = context_fn()
-    frame = _Frame(
-        function,
-        (args, kwargs),
-        second,
-        preserve=preserve,
-        compares=determinism_check == "default",
-        debug=debug if asked is None else asked,
-        early_stop=early_stop if _settings["early_stop"] is None else bool(_settings["early_stop"]),
-    )
-    result = _run_first(frame, first, function, args, kwargs)
-    if frame.draws is not None:
-        frame.draws.end()
-    return result
+    options = {"preserve": preserve, "compares": determinism_check == "default"}
+    frame = Frame(function, (args, kwargs), second, debug=debug, early_stop=early_stop, **options)
+    return _run_first(frame, first, function, args, kwargs)
+
+
+def _chosen(name: str, given: bool) -> bool:
+    """Return a setting of the block around a call; what the call gives where there is none."""
+    setting = _settings[name]
+    return given if setting is None else bool(setting)
+
+
+def _require_plain(
+    kwargs: dict[str, Any], context_fn: Callable[[], _Contexts], debug: bool
+) -> None:
+    """Raise ValueError for what a call with use_reentrant=True cannot have."""
+    if kwargs:
+        raise ValueError(
+            f"Unexpected keyword arguments: {','.join(kwargs)}; with use_reentrant=True pass "
+            "the function's arguments by position, or pass use_reentrant=False"
+        )
+    if context_fn is not noop_context_fn or debug:
+        raise ValueError(
+            "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+        )
 
 
 def _run_first(
-    frame: _Frame,
+    frame: Frame,
     context: AbstractContextManager[Any],
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -208,11 +192,14 @@ def _run_first(
     try:
         push_hooks(frame.pack, frame.unpack)
         with context:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
     finally:
         # Left open by a Ctrl-C, they would pack what others save.
         open_hooks.stack = before
         count_hooks(len(before))
+    if frame.draws is not None:
+        frame.draws.end()
+    return result
 
 
 def _is_reentrant(given: bool | None, name: str) -> bool:
@@ -223,235 +210,6 @@ def _is_reentrant(given: bool | None, name: str) -> bool:
             stacklevel=3,
         )
     return given is not False
-
-
-class _Holder:
-    """A Node's replacement for a saved tensor."""
-
-    __slots__ = ("__weakref__", "index", "tensor")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.tensor: Tensor | None = None
-
-
-class _Frame:
-    """One checkpointed call: how to make it again, and what waits for that.
-
-    Thread  several threads of one backward pass may unpack; `_lock` lets one compute
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        arguments: tuple[tuple[Any, ...], dict[str, Any]],
-        context: AbstractContextManager[Any],
-        *,
-        preserve: bool,
-        compares: bool,
-        debug: bool,
-        early_stop: bool,
-    ) -> None:
-        args, kwargs = arguments
-        self._function, self._context = function, context
-        self._args = [_Kept(arg) for arg in args]
-        self._kwargs = {name: _Kept(arg) for name, arg in kwargs.items()}
-        self.draws = _Draws() if preserve else None
-        self._casting, self._levels = casting_now(), levels_now()
-        self._compares, self._debug, self._early_stop = compares, debug, early_stop
-        self._holders: list[weakref.ref[_Holder]] = []
-        self._facts: list[str] = []
-        self._lines: list[str] = []
-        self._lock = threading.RLock()
-
-    def pack(self, tensor: Tensor) -> _Holder:
-        """Keep a holder only."""
-        holder = _Holder(len(self._holders))
-        self._holders.append(weakref.ref(holder))
-        self._facts.append(_facts(tensor))
-        if self._debug:
-            self._lines.append(_line())
-        return holder
-
-    def unpack(self, holder: _Holder) -> Tensor:
-        """Return the saved value, computed again if this pass has not done so yet.
-
-        Raises  CheckpointError
-        """
-        with self._lock:
-            if holder.tensor is None:
-                found = self._compute()
-                for reference, computed in zip(self._holders, found, strict=True):
-                    waiting = reference()
-                    if waiting is not None:
-                        waiting.tensor = computed
-                if current_graph_task() is not None or tls.inline_pass is not None:
-                    queue_callback(self._forget)
-            tensor = holder.tensor
-            assert tensor is not None
-            return tensor
-
-    def _forget(self) -> None:
-        """Let go of what the pass that ends has computed: a graph that is kept computes again."""
-        with self._lock:
-            for reference in self._holders:
-                holder = reference()
-                if holder is not None:
-                    holder.tensor = None
-
-    def _compute(self) -> list[Tensor]:
-        found: list[Tensor] = []
-        lines: list[str] = []
-        wanted = len(self._holders)
-
-        def keep(tensor: Tensor) -> Tensor:
-            found.append(tensor.detach())
-            if self._debug:
-                lines.append(_line())
-            if self._early_stop and len(found) == wanted:
-                raise _EnoughComputed
-            return found[-1]
-
-        args = [one.again() for one in self._args]
-        kwargs = {name: one.again() for name, one in self._kwargs.items()}
-        with ExitStack() as stack:
-            if self.draws is not None:
-                stack.enter_context(self.draws.again())
-            stack.enter_context(casting_as(self._casting))
-            stack.enter_context(using_levels(self._levels))
-            stack.enter_context(self._context)
-            stack.enter_context(enable_grad())
-            before = open_hooks.stack
-            try:
-                push_hooks(keep, lambda tensor: tensor)
-                self._function(*args, **kwargs)
-            except _EnoughComputed:
-                pass
-            finally:
-                # `keep`, left open by a Ctrl-C, would end what others compute.
-                open_hooks.stack = before
-                count_hooks(len(before))
-        self._require_same(found, lines)
-        return found
-
-    def _require_same(self, found: Sequence[Tensor], lines: Sequence[str]) -> None:
-        if len(found) != len(self._holders):
-            raise CheckpointError(
-                "torch.utils.checkpoint: A different number of tensors was saved during the "
-                "original forward and recomputation.\nNumber of tensors saved during forward: "
-                f"{len(self._holders)}\nNumber of tensors saved during recomputation: {len(found)}"
-                + self._first_other_line(lines)
-            )
-        if not self._compares:
-            return
-        other = [i for i, tensor in enumerate(found) if _facts(tensor) != self._facts[i]]
-        if other:
-            told = "\n".join(
-                f"tensor at position {i}:\nsaved metadata: {self._facts[i]}\nrecomputed metadata: "
-                f"{_facts(found[i])}"
-                for i in other
-            )
-            raise CheckpointError(
-                "torch.utils.checkpoint: Recomputed values for the following tensors have "
-                f"different metadata than during the forward pass.\n{told}"
-                + self._first_other_line(lines)
-            )
-
-    def _first_other_line(self, lines: Sequence[str]) -> str:
-        if not self._debug:
-            return "\ndebug=True tells which lines saved them"
-        first = [*self._lines, "nothing"]
-        second = [*lines, "nothing"]
-        for i, (one, other) in enumerate(zip(first, second, strict=False)):
-            if one != other:
-                return f"\nThey differ from number {i} on: saved first by {one}, then by {other}"
-        return "\nThe same lines saved them both times"
-
-
-class _Kept:
-    """One argument, until it is needed again.
-
-    A tensor lies as those hooks want it that are open around the checkpoint: inside another one it
-    is computed again itself.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self._levels: list[int] = []  # of a batch of vmap, the innermost first
-        while isinstance(value, Batched):  # whose graph is its value's
-            self._levels.append(value.level)
-            value = value.value
-        self._value = value
-        self._requires_grad = isinstance(value, Tensor) and value.requires_grad
-        if isinstance(value, Tensor):
-            self._layout, self._version = value._layout, value._version
-            self._value = pack_one(value)
-
-    def again(self) -> Any:
-        """Return the argument; a tensor as a new leaf.
-
-        Raises  RuntimeError if the tensor was changed in place meanwhile
-        """
-        value = self._value
-        if not hasattr(self, "_layout"):
-            return value
-        if not isinstance(value, Tensor):  # packed by other hooks, which look at no versions
-            fresh = wrap(value._array, self._layout)
-        else:
-            if value._version != self._version:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: an argument of a checkpoint, of shape "
-                    f"{tuple(value.shape)}, is at version {value._version}; expected version "
-                    f"{self._version} instead. Give the checkpoint a clone()"
-                )
-            fresh = value.detach()
-        if self._requires_grad:
-            fresh.requires_grad_()
-        for level in reversed(self._levels):
-            fresh = batched(fresh, level)
-        return fresh
-
-
-def _facts(tensor: Tensor) -> str:
-    layout = tensor._layout
-    return f"shape {tuple(layout.shape)}, dtype {layout.dtype}, device {layout.device}"
-
-
-def _line() -> str:
-    """Return the innermost line of the program that is not fastdist's own."""
-    for frame, number in traceback.walk_stack(None):
-        file = frame.f_code.co_filename
-        if not file.startswith((_OWN_FOLDER, "<fastdist")):
-            return f"{file}:{number} in {frame.f_code.co_name}"
-    return "fastdist itself"
-
-
-class _Draws:
-    """Where the streams of random numbers of all devices stood when a call began; once it has
-    ended, of those alone that it drew from.
-    """
-
-    def __init__(self) -> None:
-        self._marks = {generator: generator.bookmark() for generator in default_generators()}
-
-    def end(self) -> None:
-        """Forget the streams that are where they were."""
-        for generator in default_generators():  # a device's is made at its first draw
-            self._marks.setdefault(generator, Bookmark(generator.initial_seed(), 0))
-        moved = [one for one, mark in self._marks.items() if one.bookmark() != mark]
-        self._marks = {generator: self._marks[generator] for generator in moved}
-
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Inside this block, draw what the call drew; go on behind it as if nothing was."""
-        before = {generator: generator.bookmark() for generator in self._marks}
-        try:
-            for generator, mark in self._marks.items():
-                generator.go_to(mark)
-            yield
-        finally:
-            for generator, mark in before.items():
-                generator.go_to(mark)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -481,7 +239,7 @@ class CheckpointFunction(Function):
                 stacklevel=3,
             )
         ctx.run_function = function
-        ctx.draws = draws = _Draws() if preserve else None
+        ctx.draws = draws = Draws() if preserve else None
         ctx.casting = casting_now()
         ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]

@@ -8,7 +8,6 @@ import gc
 import hashlib
 import os
 import pickle
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -25,8 +24,6 @@ MAX_FUNCTION_LINES = 60
 # A folder whose names a reader takes in at a glance.
 MAX_MODULES = 40
 GENERATED = {"fastdist/__init__.pyi", "fastdist/nn/functional.pyi", "fastdist/tensor/methods.pyi"}
-# The sections of a docstring are a reference, which users read elsewhere: they are not counted.
-SECTIONS = re.compile(r"^(?:Args|Returns|Raises|Example):$", re.MULTILINE)
 
 
 def files(suffixes: set[str]) -> Iterator[tuple[str, str]]:
@@ -42,8 +39,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
     """Yield name, first line and number of lines of every function, nested ones too."""
     for node in statements(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            yield node.name, node.lineno, lines - lines_of_reference(ast.get_docstring(node) or "")
+            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -129,21 +125,7 @@ def parse(text: str) -> Parsed:
 
 def test_no_file_is_longer_than_550_lines() -> None:
     lengths = {name: text.count("\n") for name, text in files(SUFFIXES)}
-    for name, file in parsed().items():
-        lengths[name] -= sum(lines_of_reference(docstring) for _, docstring in file.docstrings)
     assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
-
-
-def lines_of_reference(docstring: str) -> int:
-    """Return how many lines of a docstring list arguments, results, errors and examples."""
-    found = SECTIONS.search(docstring)
-    # With the empty line before, and the line of the closing quotes.
-    return docstring.count("\n", found.start()) + 3 if found else 0
-
-
-def test_sections_of_docstrings_are_not_counted() -> None:
-    assert lines_of_reference("Return x.\n\nArgs:\n    x: It.\n\nExample:\n    >>> 1") == 7
-    assert lines_of_reference("Return x.\n\nArgs of it are two.") == 0
 
 
 def test_no_function_is_longer_than_60_lines() -> None:

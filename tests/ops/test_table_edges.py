@@ -1,4 +1,4 @@
-"""Every structured op and composite on what is nearly nothing, and on NaN and infinities."""
+"""Every structured op and composite on empty and tiny tensors, and on NaN and infinities."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def negated(tensor: fd.Tensor) -> fd.Tensor:
 
 
 def found_of(name: str, dtype: str, view: View | None) -> list[Any]:
-    """Return the result of a sample, and the gradients of leaves of which the inputs are views."""
+    """Return the result of a sample, and the gradients of the leaves behind its views."""
     sample = SAMPLES[name]
     leaves, given = [], []
     for real, array in zip(sample.inputs, sample.arrays(dtype), strict=True):

@@ -135,6 +135,23 @@ def backward(
         ...     print(dist_autograd.get_gradients(context_id)[x])
         tensor([2., 4.])
     """
+    _require_arguments(context_id, roots, retain_graph, mode)
+    with _around_pass():
+        dist_engine().execute(
+            context_id,
+            list(roots),
+            retain_graph,
+            is_auto=mode == "auto",
+            create_graph=create_graph,
+            to_grad=accumulate_to_grad,
+        )
+
+
+def _require_arguments(context_id: object, roots: object, retain_graph: object, mode: str) -> None:
+    """Raise for arguments of backward of other types, and for a mode that does not exist.
+
+    Raises  TypeError, ValueError
+    """
     if mode == "smart":
         raise ValueError(_SMART)
     if mode not in MODES:
@@ -149,15 +166,6 @@ def backward(
         )
         signature = "(context_id: int, roots: list[Tensor], retain_graph: bool = False) -> None"
         raise incompatible("backward", signature, why, context_id, roots, retain_graph)
-    with _around_pass():
-        dist_engine().execute(
-            context_id,
-            list(roots),
-            retain_graph,
-            is_auto=mode == "auto",
-            create_graph=create_graph,
-            to_grad=accumulate_to_grad,
-        )
 
 
 def _is_iterable(roots: object) -> bool:

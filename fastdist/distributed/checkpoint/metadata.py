@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ...core import dtypes
 from ...core.dtypes import DType
-from ...tensor.tensor import Size
+from ...tensor.layout import Size
 from .box import Box, whole
 from .errors import CheckpointException
 from .tree import Path, key_of

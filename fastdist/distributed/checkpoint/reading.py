@@ -1,4 +1,4 @@
-"""From the files of a checkpoint to what is here: all is read and held against it, then changed."""
+"""Loads files of a checkpoint into a state: all is read and compared first, then changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ...graph.modes import no_grad
 from ...nn import Module
 from ...ops.create.creation import from_numpy
 from ...optim.optimizer import Optimizer
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 from .box import Box, whole
 from .contents import Thing, is_stateful, named_groups, names_of_parameters, optimizer_at
 from .errors import CheckpointException

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...core.errors import ShapeError
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 from .box import Box
 
 

@@ -12,6 +12,8 @@ torch_names/    PyTorch's semi-private modules
 
 agent.py joins them, and holds what every agent does. zmq_agent.py is the agent that uses ZeroMQ.
 
+call_arguments.py    the worker, the function and the arguments that a user names for a call
+wait_all.py          a block that waits for the calls made in it
 init.py              joins a group and starts the agent
 leaving.py           leaves the group, in stages; shutdown_barrier.py: all members wait until no
                      call is under way, with the reports of shutdown_reports.py; closing.py: the
@@ -68,7 +70,6 @@ from .api import (
     _invoke_rpc_python_udf,
     _invoke_rpc_torchscript,
     _set_rpc_timeout,
-    _wait_all,
     enable_gil_profiling,
     get_debug_info,
     get_metrics,
@@ -94,6 +95,7 @@ from .torch_names import ALIASES as _ALIASES
 from .torch_names import _testing, backend_registry, faulty_agent, internal
 from .torch_names.backend_registry import BackendValue
 from .torch_names.remote_profiler_manager import RemoteProfilerManager
+from .wait_all import wait_for_calls as _wait_all
 from .workers.hooks import add_silence_hook
 from .workers.record import WorkerInfo
 from .zmq_agent import ZmqAgent

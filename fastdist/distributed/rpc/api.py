@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from fastdist.concurrency.future import Future, wait_all
+from fastdist.concurrency.future import Future
 from fastdist.concurrency.lent_locks import lend_held_locks
 from fastdist.core.errors import FastdistError, RpcError
 from fastdist.core.folded_frames import fold, folds
@@ -21,12 +19,14 @@ from ...core.short_repr import short_repr
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
+from .call_arguments import To, arguments_of, keywords_of, worker_to_call
 from .constants import UNSET_RPC_TIMEOUT as UNSET_RPC_TIMEOUT
 from .references.rref import RRef, late_bound
 from .torch_names.argument_errors import incompatible, seconds
 from .torch_names.gather import AllGatherStates, all_gather
 from .torch_names.internal import _internal_rpc_pickler, _use_rpc_pickler, current
 from .torch_names.remote_profiler_manager import RemoteProfilerManager
+from .wait_all import futures_of_block, wait_for_calls
 from .workers.record import WorkerInfo
 
 P = ParamSpec("P")
@@ -47,20 +47,16 @@ __all__ = [
     "rpc_sync",
     "shutdown",
 ]
-
-To: TypeAlias = str | int | WorkerInfo
-# The types of calls: only a function under async_execution may return a Future, and its caller gets
-# the value.
-
-# The Futures that _wait_all waits for: `future_list`, while it is open in a thread.
-_thread_local_var = threading.local()
 # Whether RRefs of this worker's values that others still hold are tolerated at shutdown.
 _ignore_rref_leak = True
 _all_gather = all_gather
+_thread_local_var, _wait_all = futures_of_block, wait_for_calls
 _get_current_rpc_agent = get_current_agent
 _is_current_rpc_agent_set = agents.is_current_agent_set
 
 
+# The types of calls: only a function under async_execution may return a Future, and its caller gets
+# the value.
 @overload
 def rpc_sync(
     to: To,
@@ -86,7 +82,7 @@ def rpc_sync(
 ) -> Any:
     """Run func(*args, **kwargs) on worker `to`, wait, and return its result.
 
-    Units   timeout in seconds; 0 waits for ever, the default is the options' rpc_timeout
+    Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
     Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
             WorkerLostError naming the worker
 
@@ -95,7 +91,7 @@ def rpc_sync(
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments; tensors arrive with their history inside of a context.
         kwargs: Its keyword arguments.
-        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+        timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
     Returns:
@@ -152,7 +148,7 @@ def rpc_async(
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+        timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
     Returns:
@@ -171,7 +167,7 @@ def rpc_async(
     kwargs = {} if kwargs is None else keywords_of(kwargs)
     calls = agent.client.profiled or agent
     future: Future[Any] = calls.call_async(info, func, args, kwargs, timeout)
-    futures = getattr(_thread_local_var, "future_list", None)
+    futures = getattr(futures_of_block, "future_list", None)
     if futures is not None:
         futures.append(future)
     return future
@@ -209,7 +205,7 @@ def remote(
         func: A function that the owner can import, or a class to make an object of.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        timeout: Seconds that the owner may take to make the value; 0 waits for ever, -1 takes the
+        timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
             options' rpc_timeout (60).
 
     Returns:
@@ -343,39 +339,6 @@ def enable_gil_profiling(flag: bool) -> None:
     agent.enable_gil_profiling(flag)
 
 
-@contextmanager
-def _wait_all() -> Iterator[None]:
-    """Wait, at the end of the block, for all Futures that rpc_async gave to this thread in it.
-
-    A block inside another waits for its own Futures alone.
-
-    Raises  the error of the block itself, with the errors of its calls as notes; else the first
-            error of a call
-    """
-    outer = getattr(_thread_local_var, "future_list", None)
-    futures: list[Future[Any]] = []
-    _thread_local_var.future_list = futures
-    try:
-        try:
-            yield
-        finally:
-            if outer is None:
-                del _thread_local_var.future_list
-            else:
-                _thread_local_var.future_list = outer
-    except Exception as error:
-        for failed in _errors_of(futures):
-            error.add_note(f"and a call of the block failed: {type(failed).__name__}: {failed}")
-        raise
-    wait_all(futures)
-
-
-def _errors_of(futures: Iterable[Future[Any]]) -> list[BaseException]:
-    for future in futures:
-        future.wait_until_done()
-    return [error for future in futures if (error := future.exception()) is not None]
-
-
 def _barrier(worker_names: Iterable[str]) -> None:
     """Wait until all of these workers, of which this is one, have called this.
 
@@ -407,7 +370,7 @@ def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
 def _delete_all_user_and_unforked_owner_rrefs(
     timeout: timedelta = timedelta(seconds=constants.SHUTDOWN_TIMEOUT_S),
 ) -> None:
-    """Give up all references of this worker to what others own, and tell these."""
+    """Release all references of this worker to values of others, and notify their owners."""
     get_current_agent().rrefs.delete_all(time.monotonic() + timeout.total_seconds())
 
 
@@ -475,52 +438,12 @@ def _end(agent: RpcAgent) -> None:
         )
 
 
-def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
-    """Return the worker that a user means.
-
-    Raises  TypeError if func cannot be called; ValueError or RpcError for no worker
-    """
-    if not callable(func):
-        raise TypeError(f"function should be callable. Got {short_repr(func)}")
-    if to.__class__ is WorkerInfo:
-        return to
-    if not isinstance(to, (str, int, WorkerInfo)):
-        raise ValueError(f"Cannot get WorkerInfo from name {to}")
-    return agent.get_worker_info(to)
-
-
 def _to_worker_info(to: To) -> WorkerInfo:
-    """Return the WorkerInfo of a name, an id or a WorkerInfo.
+    """Return the WorkerInfo of the worker with this name or id.
 
-    Raises  ValueError or RpcError for no worker
+    Raises  ValueError or RpcError if there is no such worker
     """
     return worker_to_call(get_current_agent(), to, print)
-
-
-def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
-    """Return the positional arguments that a user gave.
-
-    Raises  TypeError unless it is a tuple or list: the comma of a lone argument is easily forgotten
-    """
-    if args is None:
-        return ()
-    if args.__class__ is tuple or isinstance(args, (tuple, list)):
-        return args
-    raise TypeError(f"args must be a tuple, got {type(args).__name__}: write args=(x,) for one")
-
-
-def keywords_of(kwargs: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the keyword arguments that a user gave.
-
-    Raises  TypeError unless it is a mapping
-    """
-    if kwargs is None:
-        return {}
-    if kwargs.__class__ is dict:
-        return kwargs
-    if isinstance(kwargs, Mapping):
-        return dict(kwargs)
-    raise TypeError(f"kwargs must be a dict of names and values, got {type(kwargs).__name__}")
 
 
 def _invoke_rpc_python_udf(

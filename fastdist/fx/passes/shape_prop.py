@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from ...core.dtypes import DType
 from ...core.memory_format import MemoryFormat, channels_last, channels_last_3d, contiguous_format
 from ...core.missing import explain_missing
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 from ..interpreter import Interpreter
 from ..node import Node, map_aggregate
 

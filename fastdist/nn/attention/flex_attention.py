@@ -16,7 +16,8 @@ from ...namespace.vmap import vmap
 from ...ops.create.creation import full, ones, zeros
 from ...ops.create.ranges import arange
 from ...ops.pointwise.masked import where
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 
 __all__ = [
     "AuxOutput",

@@ -14,7 +14,8 @@ from typing import Any
 
 from ...core.missing import find_late, show_public
 from ...core.moved_modules import own_name
-from ...tensor.tensor import Size, Tensor
+from ...tensor.layout import Size
+from ...tensor.tensor import Tensor
 from ..module import Module
 
 __all__ = ["Module"]
@@ -26,6 +27,8 @@ _FILES = (
     "upsampling", "utils",
 )  # fmt: skip
 _NN = __name__.rpartition(".")[0]
+for _file in vars(sys.modules[_NN])["_LATER"]:
+    importlib.import_module(f"{_NN}.{_file}")  # private names are found in what is loaded
 # Private names that packages import, where nn has them under another name: file -> name -> the
 # module below nn, and the name there.
 _ELSEWHERE = {

@@ -1,234 +1,28 @@
-"""Tensors out of nothing: from data, filled, ranges."""
+"""Tensors out of nothing: from data, and filled with one number."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ...core import dtypes
 from ...core.caller_warning import warn_caller
-from ...core.device import CPU, Device, chosen, get_default_device
-from ...core.dtypes import FLOAT8, DType, dtype_of, uint64
-from ...core.errors import DTypeError, ShapeError
-from ...core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
-from ...core.short_repr import short_repr
-from ...devices.backend import Result, backend_of
-from ...devices.cpu import copy_into, copy_of
-from ...devices.gpus import device_count
-from ...dispatch.composite import SignatureWithOut, checked
-from ...dispatch.target import store_in_out
-from ...interpreters.sparse_rules import refusal
+from ...core.device import CPU, Device
+from ...core.dtypes import DType, dtype_of, uint64
+from ...core.memory_format import MemoryFormat, MemoryLayout, strided
+from ...devices.cpu import copy_of
+from ...dispatch.composite import checked
 from ...interpreters.torch_function import overridable_by_modes
-from ...language.scalar import Body, parse
+from ...tensor.axes import sizes_of
 from ...tensor.constants import fits, held
 from ...tensor.dlpack import from_dlpack
-from ...tensor.layout import Shape, memory_order
 from ...tensor.promotion import dtype_of_number, dtype_or_default
-from ...tensor.tensor import Tensor, from_array, from_users_array, layout_of, wrap
-from ..listed_numbers import array_of_lists, dtype_among, require_real
+from ...tensor.tensor import Tensor, from_users_array
+from ..listed_numbers import array_of_lists, dtype_among
+from .allocation import as_number, filled, fills_out, finish, like, no_entries, order_like, rounded
 from .quick import ones_of, quick_full, quick_full_like, quick_like, quick_sizes
-
-F = TypeVar("F", bound=Callable[..., Any])
-_empty: Callable[..., np.ndarray[Any, Any]] = backend_of("cpu").empty
-
-
-def finish(
-    array: np.ndarray[Any, Any],
-    device: Any,
-    requires_grad: bool,
-    layout: MemoryLayout | None = None,
-    pin_memory: bool = False,
-    *,
-    is_constant: bool = False,
-) -> Tensor:
-    """Return a Tensor of a NumPy array that nobody else holds, on device. A constant would hold
-    the same values if it were made again, so that a graph that is captured may keep them.
-
-    Raises  RuntimeError for another layout than strided, or for pinned memory
-    """
-    if device is None and chosen.count:
-        device = get_default_device()
-    if pin_memory or layout is not None:
-        require_ordinary(layout, pin_memory, CPU if device is None else Device.parse(device))
-    if device is None or device is CPU:
-        array = in_pinned_memory(array) if pin_memory else array
-        out = wrap(array, layout_of(array))
-    else:
-        where = Device.parse(device)
-        backend = backend_of(where.type)
-        upload = backend.from_constant if is_constant else backend.from_numpy
-        raw = upload(array, where.index)
-        out = wrap(raw, layout_of(raw, where))
-    if requires_grad:
-        out.requires_grad_()
-    return out
-
-
-def elsewhere(device: Any) -> Device | None:
-    """Return the device on which what is made there lives; None for the CPU."""
-    if device is None and chosen.count:
-        device = get_default_device()
-    where = CPU if device is None else Device.parse(device)
-    return None if where is CPU else where
-
-
-def new_filled(
-    values: Callable[[], np.ndarray[Any, Any]],
-    write: Callable[[Any, Any], None] | None,
-    shape: Shape,
-    dtype: DType,
-    device: Any,
-    requires_grad: bool,
-    layout: MemoryLayout | None = None,
-    pin_memory: bool = False,
-    order: Sequence[int] | None = None,
-) -> Tensor:
-    """Return a Tensor on device: on the CPU of values(), in C order; elsewhere filled there by
-    write(backend, raw array), or of values() too where that is None.
-
-    `order` has its axes from the slowest to the fastest in memory, None: in C order.
-
-    Raises  RuntimeError for another layout than strided, or for pinned memory
-    """
-    where = elsewhere(device)
-    if where is not None and where.type == "meta":
-        write = write_nothing  # neither memory nor the generator's numbers are used
-    if where is None or write is None:
-        array = values()
-        array = array if order is None else laid_out(array, order)
-        return finish(array, where or CPU, requires_grad, layout, pin_memory)
-    require_ordinary(layout, pin_memory, where)
-    backend = backend_of(where.type)
-    result = Result(shape, dtype.numpy, shape, order)
-    raw = result.made_by(lambda shape, dtype: backend.empty(shape, dtype, where.index))
-    with backend.current_stream(where.index):
-        write(backend, raw)
-    out = wrap(raw, layout_of(raw, where))
-    return out.requires_grad_() if requires_grad else out
-
-
-def _filled(
-    number: Any,
-    shape: Shape,
-    dtype: DType,
-    device: Any,
-    requires_grad: bool,
-    layout: MemoryLayout | None,
-    pin_memory: bool,
-    order: Sequence[int] | None = None,
-) -> Tensor:
-    """Return a Tensor filled with a number, None: with what the memory held; the rest is made's."""
-
-    def values() -> np.ndarray[Any, Any]:
-        if number is None:
-            return _empty(shape, dtype.numpy)
-        if number.__class__ is int and number == 0:
-            return np.zeros(shape, dtype.numpy)  # the pages come with their first use
-        return laid_in(_empty(shape, dtype.numpy), number)
-
-    def write(backend: Any, raw: Any) -> None:
-        if number is not None:
-            write_number(backend, number, raw)
-
-    return new_filled(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
-
-
-def write_nothing(backend: Any, raw: Any) -> None:
-    """Leave a raw array as it is: one of the meta device has no values."""
-
-
-def number_like(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
-    """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
-    dtype, where = input._layout.dtype, input._layout.device
-    number = make(value, dtype)
-    if where is CPU:
-        return from_array(number)
-    return _filled(number, (), dtype, where, False, None, False)
-
-
-def write_number(backend: Any, number: Any, raw: Any) -> None:
-    """Write a number into all of a raw array of a device."""
-    backend.pointwise(_itself(), [np.asarray(number, raw.dtype)], raw)
-
-
-@functools.cache
-def _itself() -> Body:
-    return parse("x", ("x",))
-
-
-def fills_out(call: F) -> F:
-    """Return a function that makes a tensor with an `out=`, into which it writes what it makes, in
-    out's dtype.
-
-    Raises  RuntimeError for a dtype= that is not out's
-    """
-
-    @functools.wraps(call)
-    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None:
-            return call(*args, **kwargs)
-        if not isinstance(out, Tensor):
-            raise TypeError(
-                f"{call.__name__}(): argument 'out' must be a Tensor, not {type(out).__name__}"
-            )
-        given, layout = kwargs.get("dtype"), out._layout
-        if given is not None and dtype_of(given) is not layout.dtype:
-            raise DTypeError(
-                f"dtype {dtype_of(given).name} does not match dtype of out parameter "
-                f"({layout.dtype.name})"
-            )
-        kwargs.update(dtype=layout.dtype, device=layout.device)
-        return store_in_out(call.__name__, out, call(*args, **kwargs), ())
-
-    public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
-    return public  # type: ignore[return-value]
-
-
-def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
-    """Raise RuntimeError unless the layout is strided; memory may be pinned only on the CPU, and
-    with a GPU.
-    """
-    if layout is not None and layout is not strided:
-        raise TypeError(f"argument 'layout' must be fastdist.strided, not {short_repr(layout)}")
-    if pin_memory and device is not CPU:
-        raise RuntimeError(
-            f"Only dense CPU tensors can be pinned, and this one would be on {device}: leave "
-            "pin_memory out"
-        )
-    if pin_memory and not device_count():
-        raise RuntimeError(
-            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory "
-            "allocator is available on this system. Leave it out where cuda.is_available() is False"
-        )
-
-
-def in_pinned_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a copy of values of the CPU in memory from which a GPU reads directly."""
-    backend: Any = backend_of("cuda")
-    copy: np.ndarray[Any, Any] = backend.pinned_copy(array)
-    return copy
-
-
-def sizes_of(size: tuple[Any, ...]) -> Shape:
-    """Return the shape that zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) asks for.
-
-    Raises  RuntimeError for a negative length
-    """
-    if len(size) == 1 and not hasattr(size[0], "__index__"):
-        size = tuple(size[0])
-    try:
-        shape = tuple([n.__index__() for n in size])
-    except (AttributeError, TypeError) as error:
-        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from error
-    if any(n < 0 for n in shape):
-        raise ShapeError(
-            f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
-            f"{short_repr(list(shape))}"
-        )
-    return shape
 
 
 @overridable_by_modes
@@ -285,24 +79,6 @@ def tensor(
     if not isinstance(data, Tensor) and not hasattr(data, "__array__"):
         _require_held(array, wanted)
     return finish(rounded(array, wanted), device, requires_grad)
-
-
-def laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
-    """Write values into room, as C casts them or as PyTorch rounds to float8 types; return it."""
-    if room.dtype in FLOAT8:
-        copy_into(room, np.asarray(values))
-    else:
-        np.copyto(room, values, "unsafe")
-    return room
-
-
-def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
-    """Return array in the wanted dtype, infinite where that is too small, without a warning."""
-    require_real(array, wanted)
-    with np.errstate(all="ignore"):
-        if wanted.is_float8:
-            return laid_in(_empty(array.shape, wanted.numpy), array)
-        return array.astype(wanted.numpy, copy=False)
 
 
 def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
@@ -411,7 +187,7 @@ def full(
     value = as_number(fill_value)  # of NumPy, too, a number counts as one of Python's
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
     number = held(value, wanted)
-    return _filled(number, sizes_of((size,)), wanted, device, requires_grad, layout, pin_memory)
+    return filled(number, sizes_of((size,)), wanted, device, requires_grad, layout, pin_memory)
 
 
 @quick_sizes(np.zeros)
@@ -443,7 +219,7 @@ def zeros(
         tensor([0, 0])
     """
     wanted = dtype_or_default(dtype)
-    return _filled(0, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
+    return filled(0, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
 
 @quick_sizes(ones_of)
@@ -473,7 +249,7 @@ def ones(
                 [1., 1., 1.]])
     """
     wanted = dtype_or_default(dtype)
-    return _filled(1, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
+    return filled(1, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
 
 @quick_sizes(np.empty)
@@ -506,42 +282,7 @@ def empty(
     wanted = dtype_or_default(dtype)
     shape = sizes_of(size)
     order = None if memory_format is None else memory_format.order(len(shape))
-    return _filled(None, shape, wanted, device, requires_grad, layout, pin_memory, order)
-
-
-def like(
-    input: Tensor, dtype: DType | None, device: Any, name: str | None = None
-) -> tuple[DType, Any]:
-    """Return dtype and device, those of input unless given.
-
-    Raises  NotImplementedError for a sparse tensor if `name`, the function's, is given
-    """
-    if name is not None and input._layout.is_sparse:
-        raise refusal(name, input)
-    wanted = input._layout.dtype if dtype is None else dtype_of(dtype)
-    return wanted, input._layout.device if device is None else device
-
-
-def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequence[int] | None:
-    """Return the axes of what is made like input, from the slowest to the fastest in memory; None
-    for C order.
-    """
-    if memory_format is None or memory_format is preserve_format:
-        return None if input._layout.contiguous else memory_order(input._layout)
-    return memory_format.order(len(input._layout.shape))
-
-
-def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return a copy whose axes lie in order in memory, from the slowest to the fastest."""
-    room = Result(array.shape, array.dtype, array.shape, order).made_by(_empty)
-    return laid_in(room, array)
-
-
-def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
-    """Return a sparse tensor like another, of zeros alone."""
-    coo = input._array.without_entries(dtype, Device.parse(device))
-    made = wrap(coo, coo.layout)
-    return made.requires_grad_() if requires_grad else made
+    return filled(None, shape, wanted, device, requires_grad, layout, pin_memory, order)
 
 
 @quick_like(np.zeros)
@@ -572,10 +313,10 @@ def zeros_like(
         tensor([0., 0.], dtype=fastdist.float64)
     """
     if input._layout.is_sparse and layout is not strided:
-        return _no_entries(input, *like(input, dtype, device), requires_grad)
+        return no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
     shape, order = input._layout.shape, order_like(input, memory_format)
-    return _filled(0, shape, wanted, where, requires_grad, layout, pin_memory, order)
+    return filled(0, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
 @quick_like(ones_of)
@@ -607,7 +348,7 @@ def ones_like(
     """
     wanted, where = like(input, dtype, device, "ones_like")
     shape, order = input._layout.shape, order_like(input, memory_format)
-    return _filled(1, shape, wanted, where, requires_grad, layout, pin_memory, order)
+    return filled(1, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
 @quick_like(np.empty)
@@ -639,10 +380,10 @@ def empty_like(
         fastdist.Size([2, 3])
     """
     if input._layout.is_sparse and layout is not strided:
-        return _no_entries(input, *like(input, dtype, device), requires_grad)
+        return no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
     shape, order = input._layout.shape, order_like(input, memory_format)
-    return _filled(None, shape, wanted, where, requires_grad, layout, pin_memory, order)
+    return filled(None, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
 @quick_full_like
@@ -678,11 +419,7 @@ def full_like(
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     number = held(value, wanted)
     shape, order = input._layout.shape, order_like(input, memory_format)
-    return _filled(number, shape, wanted, where, requires_grad, layout, pin_memory, order)
-
-
-def as_number(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor | np.generic) else value
+    return filled(number, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
 # The names that `fastdist` offers.

@@ -16,12 +16,14 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import checked
 from ...system.file_memory import map_file
+from ...tensor.axes import sizes_of
 from ...tensor.constants import placed
 from ...tensor.dlpack import from_dlpack
 from ...tensor.promotion import dtype_or_default
 from ...tensor.tensor import Tensor, from_users_array
 from ...tensor.typed_storage import TypedStorage, UntypedStorage
-from .creation import finish, from_numpy, laid_out, sizes_of, tensor
+from .allocation import finish, laid_out
+from .creation import from_numpy, tensor
 
 
 @partial(checked, known_as="")
@@ -74,7 +76,7 @@ def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) ->
 
 
 def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
-    """Return a Tensor over obj's own memory; None for what has none."""
+    """Return a Tensor over obj's own memory; None if obj does not offer any."""
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, np.generic):

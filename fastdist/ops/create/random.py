@@ -12,23 +12,23 @@ from ...core.device import CPU, Device, get_default_device
 from ...core.dtypes import DType, bool_, dtype_of, float32, float64, float_limits, int64, real_of
 from ...core.errors import DTypeError, ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout
+from ...core.moved_modules import earlier_names
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
-from ...dispatch.inplace import copy_drawn
 from ...dispatch.target import store_in_out
 from ...interpreters.batch_loop import require_randomness
 from ...interpreters.batched_tensor import levels
 from ...interpreters.sparse_rules import refusal
 from ...language.scalar import Body, parse
 from ...random_numbers.generator import CapturedDraws, Generator, default_generator_of
+from ...tensor.axes import sizes_of
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout, Shape
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor, from_array
-from .. import late_ops
 from ..refusals import require_floating_inputs
-from ..rounded_ranges import ends_inside, largest_whole, may_leave
-from .creation import elsewhere, fills_out, finish, like, new_filled, order_like, sizes_of
+from ..rounded_ranges import ends_inside, largest_whole
+from .allocation import elsewhere, fills_out, finish, like, new_filled, order_like
 from .quick import quick_draws, quick_integers
 
 Generator.as_tensor = staticmethod(from_array)
@@ -42,7 +42,7 @@ def generator_or_default(generator: Generator | None, device: Any) -> Generator:
     return default_generator_of(get_default_device() if device is None else Device.parse(device))
 
 
-def _drawn(
+def draw_numbers(
     kind: str,
     generator: Generator,
     shape: Shape,
@@ -167,7 +167,7 @@ def rand(
     """
     source = generator_or_default(generator, device)
     how = (dtype, device, requires_grad, layout, pin_memory)
-    return _drawn("rand", source, sizes_of(size), *how)
+    return draw_numbers("rand", source, sizes_of(size), *how)
 
 
 @composite(homes="function", quick=quick_draws("normal"))
@@ -199,7 +199,7 @@ def randn(
     """
     source = generator_or_default(generator, device)
     how = (dtype, device, requires_grad, layout, pin_memory)
-    return _drawn("randn", source, sizes_of(size), *how)
+    return draw_numbers("randn", source, sizes_of(size), *how)
 
 
 @before(quick_integers)
@@ -246,15 +246,15 @@ def randint(
             f"randint(): argument 'size' must be a tuple of integers, not int {short_repr(size)}; "
             f"randint(high, size) and randint(low, high, size) take it last"
         )
-    _require_int64(low, high)
+    require_int64(low, high)
     wanted = int64 if dtype is None else dtype_of(dtype)
     shape = sizes_of((size,))
     source = generator_or_default(generator, device)
     how = (wanted, device, requires_grad, layout, pin_memory)
-    return _integers(source, low, high, shape, *how)
+    return draw_integers(source, low, high, shape, *how)
 
 
-def _require_int64(low: int, high: Any) -> None:
+def require_int64(low: int, high: Any) -> None:
     """Raise ValueError, whatever the dtype, unless the ends of a range are numbers of int64."""
     for what, value in (("from", low), ("to", high)):
         if not -(1 << 63) <= value < 1 << 63:
@@ -264,7 +264,7 @@ def _require_int64(low: int, high: Any) -> None:
             )
 
 
-def _integers(
+def draw_integers(
     generator: Generator,
     low: int,
     high: Any,
@@ -276,7 +276,7 @@ def _integers(
     pin_memory: bool = False,
     like: tuple[Tensor, MemoryFormat | None] | None = None,
 ) -> Tensor:
-    """Return integers in [low, high) as dtype, made on device; `like` as in _drawn.
+    """Return integers in [low, high) as dtype, made on device; `like` as in draw_numbers.
 
     Raises  RuntimeError if dtype does not hold them all: some would wrap around, or be infinite
     """
@@ -355,7 +355,7 @@ def randperm(
     if elsewhere(device) is not None:
         # As philox.permutation does it: in the order of words of 64 bits, here counted from -2**63.
         ends = -(1 << 63), 1 << 63
-        words: Any = _integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
+        words: Any = draw_integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
         order = words.argsort().to(wanted)
         return order.requires_grad_() if requires_grad else order  # type: ignore[no-any-return]
     drawn = source.permutation(n).astype(wanted.numpy, copy=False)
@@ -391,7 +391,7 @@ def rand_like(
     wanted, where = like(input, dtype, device, "rand_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
-    return _drawn("rand", source, input._layout.shape, *how, like=order)
+    return draw_numbers("rand", source, input._layout.shape, *how, like=order)
 
 
 @composite(homes="function")
@@ -424,7 +424,7 @@ def randn_like(
     wanted, where = like(input, dtype, device, "randn_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
-    return _drawn("randn", source, input._layout.shape, *how, like=order)
+    return draw_numbers("randn", source, input._layout.shape, *how, like=order)
 
 
 @composite(homes="function")
@@ -443,11 +443,11 @@ def randint_like(
     """Return randint in input's shape, dtype and device."""
     if high is None:
         low, high = 0, low
-    _require_int64(low, high)
+    require_int64(low, high)
     wanted, where = like(input, dtype, device, "randint_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
-    return _integers(source, low, high, input._layout.shape, *how, like=order)
+    return draw_integers(source, low, high, input._layout.shape, *how, like=order)
 
 
 @composite(homes="function", out="cast", memory="apart")
@@ -519,75 +519,4 @@ def bernoulli(
     return store_in_out("bernoulli", out, (drawn < chance).to(kept), (), "cast")
 
 
-@composite(homes="method")
-def uniform_(
-    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Fill this tensor with numbers drawn evenly from [from, to)."""
-    if from_ > to:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
-        )
-    return _filled(self, "rand", generator, to - from_, from_, "uniform", (from_, to))
-
-
-@composite(homes="method")
-def normal_(
-    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Fill this tensor with numbers of mean and std."""
-    require_std(std)
-    # The deviation of the complex number is std.
-    each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
-    return _filled(self, "randn", generator, each, mean, "normal")
-
-
-def _filled(
-    target: Tensor,
-    kind: str,
-    source: Generator | None,
-    scale: float,
-    start: float,
-    known_as: str,
-    ends: tuple[float, float] | None = None,
-) -> Tensor:
-    """Write numbers of a kind over target, scaled and moved; of complex numbers both parts. Numbers
-    in [0, 1) stay in [ends) where that is given, although their sums are rounded.
-    """
-    layout = target._layout
-    dtype, shape = real_of(layout.dtype), layout.shape
-    source, held = generator_or_default(source, layout.device), dtype.numpy.type
-    if layout.dtype.is_complex:
-        shape = (*shape, 2)
-    drawn: Any = _drawn(kind, source, shape, dtype, layout.device)
-    drawn.mul_(float(held(scale))).add_(float(held(start)))
-    if ends is not None and may_leave(dtype, float(scale), float(start), float(ends[1])):
-        drawn.clamp_(*ends_inside(dtype, *ends))
-    if layout.dtype.is_complex:
-        drawn = late_ops.view_as_complex(drawn)
-    return copy_drawn(target, drawn, known_as)
-
-
-@composite(homes="method")
-def random_(
-    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
-) -> Tensor:
-    """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
-    if to is None and from_:
-        from_, to = 0, from_
-    dtype = self._layout.dtype
-    _require_int64(from_, 0 if to is None else to)
-    if to is None:
-        to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
-    source = generator_or_default(generator, self._layout.device)
-    return copy_drawn(
-        self,
-        _integers(source, from_, to, self._layout.shape, dtype, self._layout.device),
-        "random.2",
-    )
-
-
-@composite(homes="method")
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with 1 with probability p, else 0."""
-    return copy_drawn(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
+__getattr__ = earlier_names(__name__)

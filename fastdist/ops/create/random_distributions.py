@@ -8,23 +8,107 @@ from typing import Any
 import numpy as np
 
 from ...core.device import CPU
-from ...core.dtypes import WORDS, float64, float_limits
+from ...core.dtypes import WORDS, float64, float_limits, real_of
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.inplace import copy_drawn
+from ...dispatch.inplace import copy_result
 from ...random_numbers import rejection
 from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from .. import late_ops
-from ..rounded_ranges import largest_of
-from .creation import new_filled
-from .random import generator_or_default, open_uniform, part_of_graph, randn
+from ..rounded_ranges import ends_inside, largest_of, largest_whole, may_leave
+from .allocation import new_filled
+from .random import (
+    bernoulli,
+    draw_integers,
+    draw_numbers,
+    generator_or_default,
+    open_uniform,
+    part_of_graph,
+    randn,
+    require_int64,
+    require_std,
+)
 
 
 def _require_floating(self: Tensor, text: str) -> None:
     if not self._layout.dtype.is_floating_point:
         raise DTypeError(f"{text.format(WORDS[self._layout.dtype])}; cast with .float()")
+
+
+@composite(homes="method")
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with numbers drawn evenly from [from, to)."""
+    if from_ > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
+        )
+    return _fill(self, "rand", generator, to - from_, from_, "uniform", (from_, to))
+
+
+@composite(homes="method")
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with numbers of mean and std."""
+    require_std(std)
+    # The deviation of the complex number is std.
+    each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
+    return _fill(self, "randn", generator, each, mean, "normal")
+
+
+def _fill(
+    target: Tensor,
+    kind: str,
+    source: Generator | None,
+    scale: float,
+    start: float,
+    known_as: str,
+    ends: tuple[float, float] | None = None,
+) -> Tensor:
+    """Write numbers of a kind over target, scaled and moved; of complex numbers both parts. Numbers
+    in [0, 1) stay in [ends) where that is given, although their sums are rounded.
+    """
+    layout = target._layout
+    dtype, shape = real_of(layout.dtype), layout.shape
+    source, held = generator_or_default(source, layout.device), dtype.numpy.type
+    if layout.dtype.is_complex:
+        shape = (*shape, 2)
+    drawn: Any = draw_numbers(kind, source, shape, dtype, layout.device)
+    drawn.mul_(float(held(scale))).add_(float(held(start)))
+    if ends is not None and may_leave(dtype, float(scale), float(start), float(ends[1])):
+        drawn.clamp_(*ends_inside(dtype, *ends))
+    if layout.dtype.is_complex:
+        drawn = late_ops.view_as_complex(drawn)
+    return copy_result(target, drawn, known_as)
+
+
+@composite(homes="method")
+def random_(
+    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
+    if to is None and from_:
+        from_, to = 0, from_
+    dtype = self._layout.dtype
+    require_int64(from_, 0 if to is None else to)
+    if to is None:
+        to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
+    source = generator_or_default(generator, self._layout.device)
+    return copy_result(
+        self,
+        draw_integers(source, from_, to, self._layout.shape, dtype, self._layout.device),
+        "random.2",
+    )
+
+
+@composite(homes="method")
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill this tensor with 1 with probability p, else 0."""
+    return copy_result(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
 
 
 _CONTINUOUS = (
@@ -42,7 +126,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     drawn: Any = open_uniform(self._layout, generator)
     least, most = _ends_of_open_uniform(self)
     ends = -math.log(most) / lambd, -math.log(least) / lambd
-    return copy_drawn(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
+    return copy_result(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
 
 
 @composite(homes="method")
@@ -53,7 +137,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     drawn: Any = open_uniform(self._layout, generator)
     most = largest_of(self._layout.dtype)
     trials = (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0, max=most)
-    return copy_drawn(self, trials, "geometric")
+    return copy_result(self, trials, "geometric")
 
 
 @composite(homes="method")
@@ -69,7 +153,7 @@ def cauchy_(
     most, farthest = largest_of(self._layout.dtype), 1 / (math.pi * _ends_of_open_uniform(self)[0])
     if not abs(median) + sigma * farthest < most:
         found = found.clamp(min=-most, max=most)
-    return copy_drawn(self, found, "cauchy")
+    return copy_result(self, found, "cauchy")
 
 
 @composite(homes="method")
@@ -84,7 +168,7 @@ def log_normal_(
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
     # No normal number is as far as 9 deviations off.
     ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
-    return copy_drawn(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
+    return copy_result(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
 
 
 def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from ...tensor.constants import held
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from .. import late_ops
-from .creation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
+from .allocation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
 from .quick import quick_linspace, quick_range
 
 
@@ -67,30 +67,12 @@ def arange(
     elif start is None:
         start = 0
     start, end, step = [as_number(one) for one in (start, end, step)]
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(start) and math.isfinite(end)):
-        raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if (end - start) * step < 0:
-        raise RuntimeError(
-            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
-        )
+    _require_ends(start, end, step)
     whole = all(isinstance(value, int) for value in (start, end, step))
     wanted = int64 if whole else get_default_dtype()
     wanted = wanted if dtype is None else dtype_of(dtype)
     _require_number_dtype("arange", wanted)
-    if wanted is int64:
-        # Their int64 values count, as in PyTorch; for shorter integers the count comes first, then
-        # step.
-        start, end, step = int(start), int(end), int(step)
-        whole = True
-        if step == 0:
-            raise ValueError("step must be nonzero: int64 makes 0 of it")
-    # Whole numbers are counted without a fraction, which would be off beyond 2**53.
-    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    if not wanted.is_floating_point:
-        # An integer dtype steps by integers, as in PyTorch: 0.5 is rounded to 0.
-        start, step = int(start), int(step)
+    start, step, count = _steps(start, end, step, wanted, whole=whole)
     kind = np.float64 if wanted.is_floating_point else np.int64
 
     def values() -> np.ndarray[Any, Any]:
@@ -101,6 +83,37 @@ def arange(
 
     how = None if wanted.is_complex else write
     return new_filled(values, how, (count,), wanted, device, requires_grad, layout, pin_memory)
+
+
+def _require_ends(start: float, end: float, step: float) -> None:
+    """Raise RuntimeError for a step of 0 or away from end, and for infinite ends."""
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
+
+
+def _steps(
+    start: float, end: float, step: float, wanted: DType, *, whole: bool
+) -> tuple[float, float, int]:
+    """Return start and step in the wanted dtype, and how many numbers come before end."""
+    if wanted is int64:
+        # Their int64 values count, as in PyTorch; for shorter integers the count comes first, then
+        # step.
+        start, end, step = int(start), int(end), int(step)
+        whole = True
+        if step == 0:
+            raise ValueError("step must be nonzero: int64 makes 0 of it")
+    # Whole numbers are counted without a fraction, which would be off beyond 2**53.
+    count = int(-((start - end) // step)) if whole else math.ceil((end - start) / step)
+    if not wanted.is_floating_point:
+        # An integer dtype steps by integers, as in PyTorch: 0.5 is rounded to 0.
+        start, step = int(start), int(step)
+    return start, step, count
 
 
 @composite(name="range", homes="function")

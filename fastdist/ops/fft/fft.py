@@ -27,7 +27,7 @@ from ...dispatch.signature import ArgumentError
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
-from ..create.creation import fills_out, finish, rounded
+from ..create.allocation import fills_out, finish, rounded
 from ..nn.padding import constant_pad
 from ..pointwise.complex_numbers import conjugate
 from ..shape.rearranging import roll
@@ -133,7 +133,7 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
 @composite(homes="fft", out="kind")
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """Return hfft along the last of dim of what fft makes of input along the others."""
+    """Return hfft along the last axis of dim, after fft along the other axes of dim."""
     return _all_hermitian(input, s, dim, norm)
 
 
@@ -221,7 +221,7 @@ def _half_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor
 
 
 def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
-    """Return input in a dtype of which there are transforms."""
+    """Return input, cast to a dtype that has transforms."""
     given = dtype = input._layout.dtype
     if not dtype.may_have_gradient:
         dtype = get_default_dtype()

@@ -8,13 +8,13 @@ import numpy as np
 
 from ...core.dtypes import int32, int64
 from ...core.errors import DTypeError, ShapeError
+from ...core.moved_modules import earlier_names
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import zeros_like
 from ...dispatch.target import store_in_out
-from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import level_of, levels, unbatched
 from ...interpreters.batching import along_axes, call_one_by_one, whole
 from ...tensor.axes import DimError, normalize_axis
@@ -22,7 +22,6 @@ from ...tensor.constants import held
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor, from_array
 from .. import late_ops
-from ..saved_indices import keep_version
 from ..shape.views import expand
 
 
@@ -244,7 +243,7 @@ def scatter(
     if isinstance(src, Tensor) and not src._layout.shape:
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
-        from ..create.creation import number_like
+        from ..create.allocation import number_like
 
         given = number_like(input, given)
     written = scatter_src(input, index, given, dim)
@@ -254,7 +253,7 @@ def scatter(
 
 
 def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
-    from ..create.creation import number_like
+    from ..create.allocation import number_like
 
     if reduce not in ("add", "multiply"):
         raise ShapeError(
@@ -300,7 +299,7 @@ def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -
     return base if src_t is None else base.scatter_add(dim, index, src_t)
 
 
-def _vector(name: str, index: Tensor) -> Any:
+def index_vector(name: str, index: Tensor) -> Any:
     require_index(name, index)
     if len(index._layout.shape) > 1:
         raise DimError(f"{name}(): Index is supposed to be a vector, got {index._layout.shape}")
@@ -377,7 +376,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
         tensor([[2, 2],
                 [4, 4]])
     """
-    found = select_slices(input, _vector("index_select", index), dim)
+    found = select_slices(input, index_vector("index_select", index), dim)
     return store_in_out("index_select", out, found, (input,), "same", "outside of first")
 
 
@@ -433,8 +432,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if level_of((operands[1],)) < level:
         base, source = whole((operands[0], operands[2]), level)
         return op.general((base, operands[1], source), (axis + 1, alpha))
-    # The axes of all calls are joined, with each call's places shifted. A place outside of its own
-    # axis must not get into another call's: it goes outside of all.
+    # The axes of all calls become one, and each call's indices are shifted by its offset. An index
+    # outside of its own axis must not reach another call's: it is moved outside of the joined axis.
     base, index, source = whole(operands, level)
     base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
     n, rest, count = shape[axis], base._layout.shape[2:], source._layout.shape[1]
@@ -468,34 +467,7 @@ def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
-    return add_slices(input, _vector("index_add", index), source, dim, alpha)
-
-
-@composite(homes="function method inplace", node="index_fill")
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Return input with value in its slices at index along dim."""
-    if isinstance(value, Tensor) and value._layout.shape:
-        raise ShapeError(
-            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{len(value._layout.shape)} dimension(s)."
-        )
-    if not input._layout.shape:
-        return index_fill(input.reshape(1), dim, index, value).reshape(())
-    found = late_ops.masked_fill(input, _slices_mask(input, dim, index), value)
-    return keep_version(found, index)  # type: ignore[no-any-return]
-
-
-def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
-    from ..create.creation import zeros
-
-    axis = normalize_axis("index_fill", dim, len(input._layout.shape))
-    n = input._layout.shape[axis]
-    shape = [1] * len(input._layout.shape)
-    shape[axis] = n
-    chosen: Any = zeros(n, device=input._layout.device)
-    refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
-    places = counted_from_front(_vector("index_fill", index), n, refusal)
-    return (scatter(chosen, 0, places, 1.0) != 0).reshape(shape)
+    return add_slices(input, index_vector("index_add", index), source, dim, alpha)
 
 
 def counted_from_front(index: Any, n: int, refusal: str) -> Any:
@@ -506,7 +478,7 @@ def counted_from_front(index: Any, n: int, refusal: str) -> Any:
     """
     if is_seen_by_kernels_alone(index):
         return late_ops.where(index < 0, index + n, index)
-    low, high = _range_of(index)
+    low, high = range_of(index)
     if low < -n or high >= n:
         raise DimError(refusal.format(low if low < -n else high))
     return late_ops.where(index < 0, index + n, index) if low < 0 else index
@@ -525,71 +497,9 @@ def is_seen_by_kernels_alone(values: Tensor) -> bool:
     return values._layout.device.type in ("cuda", "meta")
 
 
-def _range_of(index: Any) -> tuple[int, int]:
+def range_of(index: Any) -> tuple[int, int]:
     every: Any = unbatched(index)
     return (int(every.min()), int(every.max())) if every._layout.numel else (0, -1)
 
 
-@composite(
-    homes="function method inplace", out="same", node="index_copy", memory="outside of others"
-)
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Return input with the slices of source at index along dim."""
-    shape = input._layout.shape
-    axis = normalize_axis("index_copy", dim, len(shape))
-    places = _vector("index_copy", index)
-    _require_slices(input, axis, places._layout.numel, source)
-    places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
-    # If several slices go to one place the last one stays.
-    copy: Any = writable_copy(input, (source, places)) if levels.depth else input.clone()
-    part = copy if shape else copy.reshape(1)
-    part[(slice(None),) * axis + (places,)] = source
-    return copy  # type: ignore[no-any-return]
-
-
-def _not_counted_from_behind(places: Any, length: int, axis: int) -> Any:
-    """Return places, of which what is negative lies outside, though an index counts from behind.
-
-    Raises  IndexError for what lies outside; on a GPU see Note [Places outside]
-    """
-    if is_seen_by_kernels_alone(places):
-        return late_ops.where(places < 0, length, places)
-    low, high = _range_of(places)
-    if low < 0 or high >= length:
-        raise DimError(
-            f"index_copy_(): index {low if low < 0 else high} is out of bounds for dimension "
-            f"{axis} with size {length}"
-        )
-    return places
-
-
-def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:
-    """Raise unless source has count slices as input has along axis, or is a number for one."""
-    shape, given = input._layout.shape, source._layout.shape
-    if source._layout.dtype is not input._layout.dtype:
-        raise DTypeError(
-            "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{input._layout.dtype.name} and (source) {source._layout.dtype.name}"
-        )
-    if not given and count != 1:
-        raise DimError(
-            f"index_copy_(): When source is scalar, index should have one element (got {count})"
-        )
-    if shape and given and len(shape) != len(given):
-        raise DimError(
-            "index_copy_(): When source and destination are not scalars, their dimensionality must "
-            f"match. Source dimensionality ({len(given)}), destination dimensionality "
-            f"({len(shape)})"
-        )
-    rest = [(*one[:axis], *one[axis + 1 :]) for one in (shape, given)]
-    if rest[0] != rest[1]:
-        raise ShapeError(
-            "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
-            f"slice shape: {list(rest[0])} at dimension {axis} and source slice shape: "
-            f"{list(rest[1])} at dimension {axis}."
-        )
-    if given and given[axis] != count:
-        raise DimError(
-            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) "
-            f"({given[axis]})"
-        )
+__getattr__ = earlier_names(__name__)

@@ -15,7 +15,7 @@ from ...dispatch.composite import composite
 from ...dispatch.target import store_in_out
 from ...random_numbers.generator import Generator
 from ...tensor.tensor import Tensor
-from ..create.creation import finish
+from ..create.allocation import finish
 from ..create.random import generator_or_default, open_uniform
 from .searchsorted import searchsorted
 
@@ -79,15 +79,14 @@ def _with_replacement(chances: Any, num_samples: int, generator: Generator | Non
 _PLACES_BY_DRAWS: Final = 1.5
 
 
-# NumPy calls cost more than running sums of so few places.
+# Up to this many places a running sum costs less than further NumPy calls.
 _FEW: Final = 4096
 
 
 def _places(rows: Any, drawn: Any) -> Any:
-    """Return for each number in (0, 1) of a row the place of that row of chances whose part of
-    their sum it lies in.
+    """Return for each number in (0, 1) the place in its row where the running sum reaches it.
 
-    Blocks of places are summed first; draws look for their block by binary search, and then inside.
+    Blocks of places are summed first. A draw finds its block by binary search, then its place.
     """
     count, n = rows.shape
     if rows.size <= _FEW:

@@ -14,14 +14,18 @@ from ...tensor.axes import DimError, normalize_axis
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from .. import late_ops
-from ..create.creation import ones_like, zeros_like
+from ..create.creation import ones_like, zeros, zeros_like
+from ..saved_indices import keep_version
 from ..shape.as_strided import as_strided
 from .indexing import (
     counted_from_front,
+    index_vector,
     is_seen_by_kernels_alone,
+    range_of,
     require_index,
     require_slices,
     require_within,
+    scatter,
 )
 
 
@@ -56,6 +60,96 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         return input.expand(shape).clone()
     taken = source.reshape(-1).index_select(0, places.clamp(min=0)).reshape(shape)
     return late_ops.where(chosen, taken, input)
+
+
+@composite(homes="function method inplace", node="index_fill")
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Return input with value in its slices at index along dim."""
+    if isinstance(value, Tensor) and value._layout.shape:
+        raise ShapeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{len(value._layout.shape)} dimension(s)."
+        )
+    if not input._layout.shape:
+        return index_fill(input.reshape(1), dim, index, value).reshape(())
+    found = late_ops.masked_fill(input, _slices_mask(input, dim, index), value)
+    return keep_version(found, index)  # type: ignore[no-any-return]
+
+
+def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
+    axis = normalize_axis("index_fill", dim, len(input._layout.shape))
+    n = input._layout.shape[axis]
+    shape = [1] * len(input._layout.shape)
+    shape[axis] = n
+    chosen: Any = zeros(n, device=input._layout.device)
+    refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
+    places = counted_from_front(index_vector("index_fill", index), n, refusal)
+    return (scatter(chosen, 0, places, 1.0) != 0).reshape(shape)
+
+
+@composite(
+    homes="function method inplace", out="same", node="index_copy", memory="outside of others"
+)
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Return input with the slices of source at index along dim."""
+    shape = input._layout.shape
+    axis = normalize_axis("index_copy", dim, len(shape))
+    places = index_vector("index_copy", index)
+    _require_slices(input, axis, places._layout.numel, source)
+    places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
+    # If several slices go to one place the last one stays.
+    copy: Any = writable_copy(input, (source, places)) if levels.depth else input.clone()
+    part = copy if shape else copy.reshape(1)
+    part[(slice(None),) * axis + (places,)] = source
+    return copy  # type: ignore[no-any-return]
+
+
+def _not_counted_from_behind(places: Any, length: int, axis: int) -> Any:
+    """Return places, of which what is negative lies outside, though an index counts from behind.
+
+    Raises  IndexError for what lies outside; on a GPU see Note [Places outside]
+    """
+    if is_seen_by_kernels_alone(places):
+        return late_ops.where(places < 0, length, places)
+    low, high = range_of(places)
+    if low < 0 or high >= length:
+        raise DimError(
+            f"index_copy_(): index {low if low < 0 else high} is out of bounds for dimension "
+            f"{axis} with size {length}"
+        )
+    return places
+
+
+def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:
+    """Raise unless source has count slices as input has along axis, or is a number for one."""
+    shape, given = input._layout.shape, source._layout.shape
+    if source._layout.dtype is not input._layout.dtype:
+        raise DTypeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{input._layout.dtype.name} and (source) {source._layout.dtype.name}"
+        )
+    if not given and count != 1:
+        raise DimError(
+            f"index_copy_(): When source is scalar, index should have one element (got {count})"
+        )
+    if shape and given and len(shape) != len(given):
+        raise DimError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({len(given)}), destination dimensionality "
+            f"({len(shape)})"
+        )
+    rest = [(*one[:axis], *one[axis + 1 :]) for one in (shape, given)]
+    if rest[0] != rest[1]:
+        raise ShapeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
+            f"slice shape: {list(rest[0])} at dimension {axis} and source slice shape: "
+            f"{list(rest[1])} at dimension {axis}."
+        )
+    if given and given[axis] != count:
+        raise DimError(
+            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) "
+            f"({given[axis]})"
+        )
 
 
 @composite(homes="function method inplace", node="put")

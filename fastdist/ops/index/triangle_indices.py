@@ -12,7 +12,7 @@ from ...core.errors import ShapeError
 from ...core.overflow_checks import require_countable
 from ...dispatch.composite import composite
 from ...tensor.tensor import Tensor
-from ..create.creation import elsewhere, finish
+from ..create.allocation import elsewhere, finish
 from ..create.ranges import arange
 from ..shape.joining import stack
 from .searchsorted import searchsorted

@@ -31,28 +31,25 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    A mask of bool is true where attention is allowed, another is added. A query that may look at
-    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query. A
-    mask beside is_causal is taken where PyTorch's fused kernel takes both: allowed is what both do.
+    A mask of bool is true where attention is allowed; any other mask is added to the scores. A
+    query that may attend to no key gets zeros. With enable_gqa a head of key and value serves
+    several heads of query. A mask and is_causal may be combined where PyTorch's fused kernel allows
+    it: a key must pass both.
 
-    Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
-    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask beside is_causal
+    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
             elsewhere
-    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Memory grows
-            with n + m, and that of a mask and its gradient: see attention_blocks
+    Note    memory grows with n + m, and that of a mask and its gradient: see attention_blocks
 
     Args:
         query: Queries, of shape (..., n, d).
         key: Keys, of shape (..., m, d).
-        value: Values, of shape (..., m, e).
-        attn_mask: A mask of shape (..., n, m); none if None.
-        dropout_p: The probability with which an attention weight is dropped.
+        value: Values, of shape (..., m, e); the result is of shape (..., n, e).
+        attn_mask: A mask that broadcasts to (..., n, m); none if None.
+        dropout_p: The probability with which an attention weight is dropped, also outside of
+            training.
         is_causal: Whether query i sees keys up to i alone.
         scale: The factor of the products; 1 / sqrt(d) if None.
         enable_gqa: Whether a head of key and value serves several heads of query.
-
-    Returns:
-        A tensor of shape (..., n, e).
 
     Example:
         >>> q = torch.zeros(1, 2, 4)
@@ -63,10 +60,8 @@ def scaled_dot_product_attention(
     _require_shapes(query, key, value, enable_gqa)
     if is_causal and attn_mask is not None:
         _require_fused(query, key, value, attn_mask, dropout_p, enable_gqa)
-        attn_mask, is_causal = (
-            _causal(attn_mask, query._layout.shape[-2], key._layout.shape[-2]),
-            False,
-        )
+        attn_mask = _causal(attn_mask, query._layout.shape[-2], key._layout.shape[-2])
+        is_causal = False
     # Without entries all scores are 0, whatever the factor.
     length = query._layout.shape[-1] or 1
     factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
@@ -88,8 +83,9 @@ def scaled_dot_product_attention(
 def _require_fused(
     query: Any, key: Any, value: Any, mask: Any, dropout_p: float, enable_gqa: bool
 ) -> None:
-    """Raise RuntimeError for what is not for PyTorch's fused kernel, which alone takes a mask
-    beside is_causal.
+    """Raise RuntimeError unless PyTorch's fused kernel takes these operands.
+
+    Only that kernel takes a mask together with is_causal.
     """
     q, k, v = (one._layout.shape for one in (query, key, value))
     of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query._layout.dtype.is_floating_point

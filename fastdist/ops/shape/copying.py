@@ -177,8 +177,7 @@ class MoveOp(StructuredOp):
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
-        if modes.special:
-            self.carry_tangents((result,), (input,), route)
+        self.carry_tangents((result,), (input,), route)
         return result
 
 
@@ -214,7 +213,7 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return contiguous with a short path for plain tensors and C order."""
 
     def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-        if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
+        if memory_format is contiguous_format and input.__class__ in modes.plain:
             return input if input._layout.contiguous else packed(input)
         return general(input, memory_format)
 
@@ -224,8 +223,9 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_contiguous)
 @composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """Return the tensor with its elements in C order, or in memory_format: itself if they are, else
-    a copy.
+    """Return the tensor with its elements in C order, or in the order of memory_format.
+
+    Return the same tensor if they are in that order already, otherwise a copy.
 
     Args:
         input: The tensor.
@@ -271,26 +271,18 @@ def to(
 ) -> Tensor:
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
-    Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
-
-    Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
-            does for channels that lie last alone. non_blocking: what comes from pinned memory, or
-            goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
+    Raises  RuntimeError for a device that does not exist
 
     Args:
         input: The tensor.
         *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
         dtype: The dtype of the result; unchanged if None.
         device: Where the result lives; unchanged if None.
-        non_blocking: Whether a copy between CPU and GPU may still run when this returns.
+        non_blocking: Whether a copy from pinned memory to a GPU, or from a GPU, may still run when
+            this returns.
         copy: Whether to copy even if nothing changes.
-        memory_format: The order of the elements in memory.
-
-    Returns:
-        The tensor itself if nothing changes and copy is not set, else a new one.
-
-    Raises:
-        RuntimeError: The device does not exist.
+        memory_format: The order of the elements in memory; what lies in another one is copied,
+            which PyTorch does for channels that lie last alone.
 
     Example:
         >>> torch.tensor([1, 2]).to(torch.float64)

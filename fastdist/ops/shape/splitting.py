@@ -75,7 +75,7 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
 
 @composite()
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Return views of parts along the second axis, of a vector along its only one."""
+    """Return views of parts along the second axis; of a vector, along its only axis."""
     axis = 0 if len(input._layout.shape) == 1 else 1
     return _split("hsplit", input, indices_or_sections, axis, 1)
 
@@ -109,7 +109,7 @@ def _quick_narrow(*args: Any, **named: Any) -> Any:
     if named or len(args) != 4:
         return NOT_TAKEN
     input, dim, start, length = args
-    if modes.special or not dim.__class__ is start.__class__ is length.__class__ is int:
+    if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
         return NOT_TAKEN
@@ -156,9 +156,7 @@ def _quick_select(*args: Any, **named: Any) -> Any:
     if named or len(args) != 3:
         return NOT_TAKEN
     input, dim, index = args
-    if dim.__class__ is not int or index.__class__ is not int or modes.special:
-        return NOT_TAKEN
-    if input.__class__ not in PLAIN:
+    if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
     return NOT_TAKEN if route is None else basic_index.again(input, route)
@@ -255,7 +253,7 @@ def _views_at(
         node = recorded(input, layouts, places)
         for i, view in enumerate(views):
             view._edge = Edge(node, i)
-    if key and 1 < len(views) <= _MANY and not modes.special and input.__class__ in PLAIN:
+    if key and 1 < len(views) <= _MANY and input.__class__ in modes.plain:
         steps = [ViewSteps(None, (basic_index, (place,))) for place in places]
         made = [(p, v._layout, s) for p, v, s in zip(places, views, steps, strict=True)]
         layout.routes.remember(key, (made, places, recorded, layouts))
@@ -295,8 +293,6 @@ def split(
 ) -> tuple[Tensor, ...]:
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
 
-    Note    split_size is the method's word for split_size_or_sections
-
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths.
@@ -319,29 +315,9 @@ def split(
     if not tensor._layout.shape:
         raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
     axis = normalize_axis("split", dim, len(tensor._layout.shape))
-    n = tensor._layout.shape[axis]
-    if hasattr(split_size_or_sections, "__index__"):
-        size = split_size_or_sections.__index__()
-        if size < 0 or (size == 0 and n):
-            raise RuntimeError(
-                f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
-            )
-        sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
-    else:
-        sizes = [size.__index__() for size in all_of(split_size_or_sections)]
-        if min(sizes, default=0) < 0:
-            raise RuntimeError(
-                "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                f"split_sizes={short_repr(sizes)}"
-            )
-        if sum(sizes) != n:
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
-                f"at dimension {axis}), but got split_sizes={short_repr(sizes)}"
-            )
     places: list[Any] = []
     start = 0
-    for size in sizes:
+    for size in _sizes_of_parts(split_size_or_sections, axis, tensor._layout.shape[axis]):
         places.append((slice(None),) * axis + (slice(start, start + size), ...))
         start += size
     size_or_list = split_size_or_sections
@@ -353,6 +329,29 @@ def split(
     elif len(views) == 1 and (edge := views[0]._edge) is not None:
         edge._called = "SplitBackward0"
     return views
+
+
+def _sizes_of_parts(size_or_sections: Any, axis: int, n: int) -> list[int]:
+    """Return the lengths into which an axis of length n is divided."""
+    if hasattr(size_or_sections, "__index__"):
+        size = size_or_sections.__index__()
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(
+                f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
+            )
+        return [min(size, n - start) for start in range(0, n, size or 1)] or [0]
+    sizes = [size.__index__() for size in all_of(size_or_sections)]
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={short_repr(sizes)}"
+        )
+    if sum(sizes) != n:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
+            f"at dimension {axis}), but got split_sizes={short_repr(sizes)}"
+        )
+    return sizes
 
 
 @composite(quick=_quickly("chunk"))
@@ -377,7 +376,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if n == 0:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
     views: tuple[Tensor, ...] = split(input, -(-n // chunks), axis)
-    if not modes.special and input.__class__ in PLAIN:
+    if input.__class__ in modes.plain:
         # Splitting has kept how they are made.
         routes = input._layout.routes
         if (kept := routes.get(("split", -(-n // chunks), *_given(axis)))) is not None:

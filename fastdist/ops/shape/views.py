@@ -11,96 +11,21 @@ import numpy as np
 from ...core.device import CPU
 from ...core.errors import ShapeError
 from ...core.folded_frames import fold
-from ...core.sequences import all_of
 from ...core.short_repr import short_repr
-from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import checked
 from ...dispatch.declaration import node_named, recorded_as
-from ...dispatch.op import PLAIN
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes, tls
 from ...interpreters.batching import call_one_by_one
 from ...kernels.cpu.memory import LINES_FROM
-from ...tensor.axes import normalize_axis
+from ...tensor.axes import canonical_sizes, integers, normalize_axis
 from ...tensor.broadcast import sum_array_to
-from ...tensor.layout import Layout, Shape, count_elements
+from ...tensor.layout import Layout, Shape, view_strides
 from ...tensor.tensor import Tensor, wrap
 from .view_dtype import view_or_dtype
 
 _COPIED = node_named("_unsafe_view")
-
-
-def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
-    """Return sizes as a tuple, with the one -1 worked out.
-
-    Raises  RuntimeError if the sizes do not hold numel elements
-    """
-    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
-        sizes = sizes[0]
-    shape = integers(name, sizes)
-    known = count_elements(tuple(n for n in shape if n != -1))
-    free = shape.count(-1)
-    if free > 1:
-        raise ShapeError(
-            f"only one dimension can be inferred: {name} got sizes {short_repr(tuple(shape))}"
-        )
-    if any(n < -1 for n in shape):
-        raise ShapeError(
-            f"invalid shape dimension {short_repr(min(shape))}: {name} got sizes "
-            f"{short_repr(tuple(shape))}"
-        )
-    if free:
-        if known == 0:
-            raise ShapeError(
-                f"cannot reshape tensor of {numel} elements into shape {short_repr(shape)} "
-                "because the "
-                "unspecified dimension "
-                "size -1 can be any value and is ambiguous"
-            )
-        if numel % known == 0:
-            shape[shape.index(-1)] = numel // known
-    if count_elements(tuple(shape)) != numel:
-        raise ShapeError(
-            f"shape '{short_repr(shape)}' is invalid for input of size {numel}: {name}"
-        )
-    return tuple(shape)
-
-
-def integers(name: str, sizes: Any) -> list[int]:
-    """Return sizes as Python integers.
-
-    Raises  TypeError if they are none
-    """
-    try:
-        return [size.__index__() for size in all_of(sizes)]
-    except (AttributeError, TypeError) as error:
-        raise TypeError(f"{name}(): sizes must be integers, got {short_repr(sizes)}") from error
-
-
-def view_strides(layout: Layout, shape: Shape) -> Shape | None:
-    """Return the strides of layout's elements seen as shape, or None if no view can do that.
-
-    Walks both shapes from the last axis: only a run of gapless axes may be split in another way.
-    """
-    if layout.contiguous:
-        return Layout.of(layout.dtype, layout.device, shape).strides
-    old = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
-    strides = [0] * len(shape)
-    i = len(shape) - 1
-    while old:
-        length, step = old.pop()
-        base = step
-        while old and old[-1][1] == length * base:
-            length *= old.pop()[0]
-        room = 1
-        while i >= 0 and (room < length or shape[i] == 1):
-            strides[i] = step
-            step *= shape[i]
-            room *= shape[i]
-            i -= 1
-        if room != length:
-            return None
-    return tuple(strides) if i < 0 else None
 
 
 @view_or_dtype("method")
@@ -534,14 +459,13 @@ def detach(input: Tensor) -> Tensor:
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy.
 
+    Raises  RuntimeError if the sizes do not hold as many elements
+
     Args:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
             and is worked out from the others.
         shape: The same by name, as NumPy calls it.
-
-    Raises:
-        RuntimeError: The sizes do not hold as many elements.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -549,16 +473,16 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
                 [3, 4, 5]])
     """
     try:
-        is_plain = input.__class__ in PLAIN
-        if is_plain and shape is None and not modes.special:
+        if shape is None and input.__class__ in modes.plain:
             # Strides other than C order's: only known views are looked up.
             try:
                 known = input._layout.routes.get((view, sizes, tuple))
             except TypeError:
                 known = None  # a list of sizes, or soon an error
             if known is not None and known.run is not None:
-                return view.see_again(input, known)
-        if (modes.tracers and mode_is_open()) or not is_plain:
+                return view.again(input, known)
+        is_plain = input.__class__ in modes.plain
+        if not is_plain:
             found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
@@ -581,18 +505,23 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             known = None  # a list in a list, and soon an error that says so
         if known is None:
             copied_as = layout.routes.get((reshape, shape)) if shape.__class__ is tuple else None
-            if copied_as is not None and is_plain and not modes.special:
+            if copied_as is not None and is_plain:
                 if input._edge is None or (modes.grad_off and not tls.grad):
                     return wrap(input._array.reshape(copied_as.shape), copied_as)
                 return recorded_as(_COPIED, view(input.contiguous(), *copied_as.shape), ())  # type: ignore[no-any-return]
             sizes = canonical_sizes("reshape", shape, layout.numel)
             if view_strides(layout, sizes) is None:
-                copied = view(input.contiguous(), *shape)
-                if layout.device is CPU and layout.numel * layout.dtype.itemsize < LINES_FROM:
-                    # Later calls let NumPy copy, where nothing is recorded.
-                    layout.routes.remember((reshape, shape), copied._layout)
-                return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
+                return _copied(input, shape)
         return view(input, *shape)
     except Exception as error:
         fold(error)
         raise
+
+
+def _copied(input: Tensor, shape: Any) -> Tensor:
+    """Return a copy under a shape that no view can have."""
+    layout, copied = input._layout, view(input.contiguous(), *shape)
+    if layout.device is CPU and layout.numel * layout.dtype.itemsize < LINES_FROM:
+        # Later calls let NumPy copy, where nothing is recorded.
+        layout.routes.remember((reshape, shape), copied._layout)
+    return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]

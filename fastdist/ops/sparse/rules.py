@@ -115,7 +115,7 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 
 def _added(input: Any, other: Any, alpha: Any) -> Any:
-    """Return the tangent of a sum, of which one part may have none."""
+    """Return the tangent of a sum; one part may have no tangent."""
     if other is None:
         return input
     scaled = other if alpha == 1 else other * alpha

@@ -1,0 +1,46 @@
+"""A block that waits for the calls which its thread makes in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fastdist.concurrency.future import Future, wait_all
+
+# The Futures that wait_for_calls waits for: `future_list`, while it is open in a thread.
+futures_of_block = threading.local()
+
+
+@contextmanager
+def wait_for_calls() -> Iterator[None]:
+    """Wait, at the end of the block, for all Futures that rpc_async gave to this thread in it.
+
+    A block inside another waits for its own Futures alone.
+
+    Raises  the error of the block itself, with the errors of its calls as notes; else the first
+            error of a call
+    """
+    outer = getattr(futures_of_block, "future_list", None)
+    futures: list[Future[Any]] = []
+    futures_of_block.future_list = futures
+    try:
+        try:
+            yield
+        finally:
+            if outer is None:
+                del futures_of_block.future_list
+            else:
+                futures_of_block.future_list = outer
+    except Exception as error:
+        for failed in _errors_of(futures):
+            error.add_note(f"and a call of the block failed: {type(failed).__name__}: {failed}")
+        raise
+    wait_all(futures)
+
+
+def _errors_of(futures: Iterable[Future[Any]]) -> list[BaseException]:
+    for future in futures:
+        future.wait_until_done()
+    return [error for future in futures if (error := future.exception()) is not None]

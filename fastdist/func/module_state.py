@@ -1,0 +1,45 @@
+"""Modules as functions of their state: several stacked into one, and batch norms that keep none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..nn.batch_norm import _BatchNorm
+from ..nn.module import Module
+from ..ops.shape.joining import stack
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Let the batch norms in root forget their running numbers, and keep none; return root."""
+    for one in root.modules():
+        if isinstance(one, _BatchNorm):
+            one.running_mean = one.running_var = one.num_batches_tracked = None
+            one.track_running_stats = False
+    return root
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters and the buffers of several like models, by name, each stacked along a
+    new first axis; the parameters are leaves.
+
+    Raises  RuntimeError for no models, of different classes, or not all in one mode
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode."
+        )
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+
+    def stacked(of: Callable[[Module], Any]) -> dict[str, Any]:
+        each = [dict(of(model)) for model in models]
+        return {
+            name: stack([one[name] for one in each]).detach().requires_grad_(first.requires_grad)
+            for name, first in each[0].items()
+        }
+
+    return stacked(Module.named_parameters), stacked(Module.named_buffers)

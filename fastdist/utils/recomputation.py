@@ -1,0 +1,260 @@
+"""One checkpointed call: what its ops saved the first time, and how it runs again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from ..engine.engine import current_graph_task, queue_callback
+from ..graph.modes import enable_grad, tls
+from ..graph.saved_tensors import count_hooks, open_hooks, pack_one, push_hooks
+from ..interpreters.autocast import casting_as, casting_now
+from ..interpreters.batched_tensor import Batched, batched
+from ..interpreters.batching import levels_now, using_levels
+from ..random_numbers.generator import Bookmark, default_generators
+from ..tensor.tensor import Tensor, wrap
+
+# Where fastdist's own files lie; those that it generates are called <fastdist ...>.
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a function differs from its first one."""
+
+
+class _EnoughComputed(BaseException):
+    """Ends a second computation: all that was saved in the first one is there."""
+
+
+class _Holder:
+    """A Node's replacement for a saved tensor."""
+
+    __slots__ = ("__weakref__", "index", "tensor")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.tensor: Tensor | None = None
+
+
+class Frame:
+    """One checkpointed call: how to make it again, and what waits for that.
+
+    Thread  several threads of one backward pass may unpack; `_lock` lets one compute
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[tuple[Any, ...], dict[str, Any]],
+        context: AbstractContextManager[Any],
+        *,
+        preserve: bool,
+        compares: bool,
+        debug: bool,
+        early_stop: bool,
+    ) -> None:
+        args, kwargs = arguments
+        self._function, self._context = function, context
+        self._args = [_Kept(arg) for arg in args]
+        self._kwargs = {name: _Kept(arg) for name, arg in kwargs.items()}
+        self.draws = Draws() if preserve else None
+        self._casting, self._levels = casting_now(), levels_now()
+        self._compares, self._debug, self._early_stop = compares, debug, early_stop
+        self._holders: list[weakref.ref[_Holder]] = []
+        self._facts: list[str] = []
+        self._lines: list[str] = []
+        self._lock = threading.RLock()
+
+    def pack(self, tensor: Tensor) -> _Holder:
+        """Keep a holder only."""
+        holder = _Holder(len(self._holders))
+        self._holders.append(weakref.ref(holder))
+        self._facts.append(_facts(tensor))
+        if self._debug:
+            self._lines.append(_line())
+        return holder
+
+    def unpack(self, holder: _Holder) -> Tensor:
+        """Return the saved value, computed again if this pass has not done so yet.
+
+        Raises  CheckpointError
+        """
+        with self._lock:
+            if holder.tensor is None:
+                found = self._compute()
+                for reference, computed in zip(self._holders, found, strict=True):
+                    waiting = reference()
+                    if waiting is not None:
+                        waiting.tensor = computed
+                if current_graph_task() is not None or tls.inline_pass is not None:
+                    queue_callback(self._forget)
+            tensor = holder.tensor
+            assert tensor is not None
+            return tensor
+
+    def _forget(self) -> None:
+        """Release the values of the pass that ends: a retained graph computes them again."""
+        with self._lock:
+            for reference in self._holders:
+                holder = reference()
+                if holder is not None:
+                    holder.tensor = None
+
+    def _compute(self) -> list[Tensor]:
+        found: list[Tensor] = []
+        lines: list[str] = []
+        wanted = len(self._holders)
+
+        def keep(tensor: Tensor) -> Tensor:
+            found.append(tensor.detach())
+            if self._debug:
+                lines.append(_line())
+            if self._early_stop and len(found) == wanted:
+                raise _EnoughComputed
+            return found[-1]
+
+        args = [one.again() for one in self._args]
+        kwargs = {name: one.again() for name, one in self._kwargs.items()}
+        with ExitStack() as stack:
+            if self.draws is not None:
+                stack.enter_context(self.draws.again())
+            stack.enter_context(casting_as(self._casting))
+            stack.enter_context(using_levels(self._levels))
+            stack.enter_context(self._context)
+            stack.enter_context(enable_grad())
+            before = open_hooks.stack
+            try:
+                push_hooks(keep, lambda tensor: tensor)
+                self._function(*args, **kwargs)
+            except _EnoughComputed:
+                pass
+            finally:
+                # `keep`, left open by a Ctrl-C, would end what others compute.
+                open_hooks.stack = before
+                count_hooks(len(before))
+        self._require_same(found, lines)
+        return found
+
+    def _require_same(self, found: Sequence[Tensor], lines: Sequence[str]) -> None:
+        if len(found) != len(self._holders):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the "
+                "original forward and recomputation.\nNumber of tensors saved during forward: "
+                f"{len(self._holders)}\nNumber of tensors saved during recomputation: {len(found)}"
+                + self._first_other_line(lines)
+            )
+        if not self._compares:
+            return
+        other = [i for i, tensor in enumerate(found) if _facts(tensor) != self._facts[i]]
+        if other:
+            told = "\n".join(
+                f"tensor at position {i}:\nsaved metadata: {self._facts[i]}\nrecomputed metadata: "
+                f"{_facts(found[i])}"
+                for i in other
+            )
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have "
+                f"different metadata than during the forward pass.\n{told}"
+                + self._first_other_line(lines)
+            )
+
+    def _first_other_line(self, lines: Sequence[str]) -> str:
+        if not self._debug:
+            return "\ndebug=True tells which lines saved them"
+        first = [*self._lines, "nothing"]
+        second = [*lines, "nothing"]
+        for i, (one, other) in enumerate(zip(first, second, strict=False)):
+            if one != other:
+                return f"\nThey differ from number {i} on: saved first by {one}, then by {other}"
+        return "\nThe same lines saved them both times"
+
+
+class _Kept:
+    """One argument, until it is needed again.
+
+    A tensor lies as those hooks want it that are open around the checkpoint: inside another one it
+    is computed again itself.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._levels: list[int] = []  # of a batch of vmap, the innermost first
+        while isinstance(value, Batched):  # whose graph is its value's
+            self._levels.append(value.level)
+            value = value.value
+        self._value = value
+        self._requires_grad = isinstance(value, Tensor) and value.requires_grad
+        if isinstance(value, Tensor):
+            self._layout, self._version = value._layout, value._version
+            self._value = pack_one(value)
+
+    def again(self) -> Any:
+        """Return the argument; a tensor as a new leaf.
+
+        Raises  RuntimeError if the tensor was changed in place meanwhile
+        """
+        value = self._value
+        if not hasattr(self, "_layout"):
+            return value
+        if not isinstance(value, Tensor):  # packed by other hooks, which look at no versions
+            fresh = wrap(value._array, self._layout)
+        else:
+            if value._version != self._version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an "
+                    f"inplace operation: an argument of a checkpoint, of shape "
+                    f"{tuple(value.shape)}, is at version {value._version}; expected version "
+                    f"{self._version} instead. Give the checkpoint a clone()"
+                )
+            fresh = value.detach()
+        if self._requires_grad:
+            fresh.requires_grad_()
+        for level in reversed(self._levels):
+            fresh = batched(fresh, level)
+        return fresh
+
+
+def _facts(tensor: Tensor) -> str:
+    layout = tensor._layout
+    return f"shape {tuple(layout.shape)}, dtype {layout.dtype}, device {layout.device}"
+
+
+def _line() -> str:
+    """Return the innermost line of the program that is not fastdist's own."""
+    for frame, number in traceback.walk_stack(None):
+        file = frame.f_code.co_filename
+        if not file.startswith((_OWN_FOLDER, "<fastdist")):
+            return f"{file}:{number} in {frame.f_code.co_name}"
+    return "fastdist itself"
+
+
+class Draws:
+    """Where the streams of random numbers of all devices stood when a call began; once it has
+    ended, of those alone that it drew from.
+    """
+
+    def __init__(self) -> None:
+        self._marks = {generator: generator.bookmark() for generator in default_generators()}
+
+    def end(self) -> None:
+        """Forget the streams that are where they were."""
+        for generator in default_generators():  # a device's is made at its first draw
+            self._marks.setdefault(generator, Bookmark(generator.initial_seed(), 0))
+        moved = [one for one, mark in self._marks.items() if one.bookmark() != mark]
+        self._marks = {generator: self._marks[generator] for generator in moved}
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside this block, draw what the call drew; go on behind it as if nothing was."""
+        before = {generator: generator.bookmark() for generator in self._marks}
+        try:
+            for generator, mark in self._marks.items():
+                generator.go_to(mark)
+            yield
+        finally:
+            for generator, mark in before.items():
+                generator.go_to(mark)
