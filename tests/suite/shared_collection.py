@@ -1,9 +1,8 @@
-"""Processes that share a run share its collection: one collects all tests, the others none before
-they run them.
+"""Processes that share a run also share its collection.
 
-xdist has each process import all files of tests and make all tests: 12 s of a core for 36,000, in
-each. Here the first that comes writes the names of the tests into a file. The others read it, and
-collect the files whose tests they are given, when they are given them.
+With xdist alone each process imports all test files: 12 s of a core for 36,000 tests. Here the
+first process collects everything and writes the names of the tests into a file. The others read the
+names, and collect a test file just before its first test runs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _INPUT = "collection"
 
 
 class NamedTest:
-    """A test that is not collected yet: what is asked of the test that comes next."""
+    """A test that is not collected yet, with what pytest needs to know of the next test."""
 
     def __init__(self, nodeid: str, file: pytest.File) -> None:
         self.nodeid, self._file = nodeid, file
@@ -35,7 +34,7 @@ class NamedTest:
 
 
 class LateTests(Sequence[Any]):
-    """The tests of a session by number; the files of those that run are collected."""
+    """The tests of a session by number; a file is collected before its first test runs."""
 
     def __init__(
         self, session: pytest.Session, nodeids: list[str], files: dict[str, pytest.File]
@@ -43,7 +42,7 @@ class LateTests(Sequence[Any]):
         self._session, self._nodeids, self._files = session, nodeids, files
         self._collected: dict[str, dict[str, pytest.Item]] = {}
         plugins = session.config.pluginmanager.get_plugins()
-        # xdist's part in this process knows which test it runs.
+        # The plugin of xdist in this process has the number of the running test.
         self._runner: Any = next((one for one in plugins if hasattr(one, "torun")), None)
 
     def __len__(self) -> int:
@@ -54,8 +53,8 @@ class LateTests(Sequence[Any]):
             yield NamedTest(nodeid, self._files[_file_of(nodeid)])
 
     def __getitem__(self, number: Any) -> Any:
-        """Return the test of a number. The next one is only named where its file is not collected:
-        what the fixtures of this file have set must not be seen by the imports of another.
+        """Return the test of a number, a NamedTest if it is the next one of another file: imports
+        of that file must not see what fixtures of the running file have set.
         """
         nodeid = self._nodeids[number]
         file = _file_of(nodeid)
@@ -75,7 +74,7 @@ class LateTests(Sequence[Any]):
 
 
 class SharedCollection:
-    """A plugin for the process that gives out the tests, and for those that run them."""
+    """A plugin for the controller of a shared run and for its workers."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -87,13 +86,13 @@ class SharedCollection:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         path = getattr(session.config, "workerinput", {}).get(_INPUT)
-        # A test that is named is a node of its own, above which no file is found here.
+        # The name of a test collects that test, not its file.
         if path is None or any("::" in word for word in session.config.args):
             return
         whole = session.perform_collect
 
         def collect() -> Sequence[Any]:
-            # Held by one that collects, until it ends: a process that crashes leaves it to others.
+            # The lock ends with its process: after a crash another process collects.
             with open(f"{path}.lock", "wb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 kept = Path(path)
@@ -110,7 +109,7 @@ class SharedCollection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[Any]) -> None:
-        """Take the folders of tests, which are all that was collected, for the tests by name."""
+        """Replace the collected folders by the tests that have been read by name."""
         if self._nodeids is not None:
             files = {file.nodeid: file for node in items for file in _files_below(session, node)}
             session.items = LateTests(session, self._nodeids, files)  # type: ignore[assignment]
