@@ -168,9 +168,7 @@ def homes_of(name: str, text: str) -> frozenset[str]:
 
 @functools.cache
 def shared(words: frozenset[str]) -> frozenset[str]:
-    """Return one set for all equal ones: otherwise each of hundreds of ops would have 216 bytes
-    more.
-    """
+    """Return one set for all equal ones: hundreds of ops would each have 216 bytes more."""
     return words
 
 

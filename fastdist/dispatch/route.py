@@ -286,9 +286,7 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
-    """Return the description of its inputs for the backend's kernel; None where none is of a half
-    type.
-    """
+    """Return how many inputs the backend's kernel reads; None where none is of a half type."""
     dtypes = [plan.dtype, *[dtype for _, dtype in plan.extra_outputs]]
     dtypes += [layout.dtype for layout in layouts if layout is not None]
     narrow = any(dtype.is_half or dtype.is_float8 for dtype in dtypes)

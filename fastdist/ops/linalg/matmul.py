@@ -12,7 +12,6 @@ from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import PLAIN, P, R, declarator
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
-from ...graph.modes import modes
 from ...interpreters.batching import aligned
 from ...interpreters.sparse_rules import meet_sparse
 from ...interpreters.timing import run_timed, should_time
@@ -59,7 +58,7 @@ class MatmulOp(StructuredOp[P, R]):
             if row or column:
                 if out is None and _are_few(input, other):
                     return super().general(operands, attributes)
-                if modes.tracers and should_time(_of_vectors):
+                if should_time(_of_vectors):
                     event = f"aten::{_EVENTS.get((2 - row, 2 - column), 'matmul')}"
                     given = (operands, attributes, out)
                     return run_timed(event, partial(resumed, _of_vectors, (), self.general), given)

@@ -367,7 +367,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     """
     if out is not None:
         return store_in_out("linear", out, linear(input, weight, bias), (input, weight, bias))
-    if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:
+    is_plain = input.__class__ in PLAIN and weight.__class__ in PLAIN
+    if not is_plain or (bias is not None and bias.__class__ not in PLAIN):
         found = offer(linear, (input, weight, bias) if bias is not None else (input, weight), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
@@ -377,10 +378,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
         return _kernel(input, weight, bias)
-    if bias is not None and bias.__class__ not in PLAIN:
-        taken = offer(linear, (input, weight, bias), {})
-        if taken is not NOT_TAKEN:
-            return taken  # type: ignore[no-any-return]
     if may_reshape(input, (weight, bias)):
         matrix = reshaped_operand(input, (math.prod(shape[:-1]), shape[-1]))
         found = linear_kernel(matrix, weight, bias)

@@ -15,7 +15,6 @@ from ...core.device import chosen
 from ...core.dtypes import float32
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import PLAIN
 from ...graph.modes import modes
 from ...tensor.tensor import Tensor, wrap
 from ..create.random import bernoulli, rand
@@ -217,10 +216,10 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         return input
     if (
         p < 1.0
-        and input.__class__ in PLAIN
+        and input.__class__ in modes.plain
         and input._layout.tiny
         and input._layout.dtype is float32
-        and not (modes.special or chosen.count)
+        and not chosen.count
     ):
         # The draws of bernoulli, without its checks and conversions.
         drawn: Any = rand(input._layout.shape) < 1.0 - p

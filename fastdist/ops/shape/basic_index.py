@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import PLAIN
 from ...dispatch.route import Route
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
@@ -86,7 +85,7 @@ def is_near(number: int | None) -> bool:
 
 def kept_view(input: Tensor, key: Any) -> Route | None:
     """Return the Route that is kept for a view of a plain tensor, if no interpreter is open."""
-    if modes.special or input.__class__ not in PLAIN:
+    if input.__class__ not in modes.plain:
         return None
     route: Route | None = input._layout.routes.get(key)
     return route

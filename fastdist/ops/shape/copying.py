@@ -177,8 +177,7 @@ class MoveOp(StructuredOp):
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
-        if modes.special:
-            self.carry_tangents((result,), (input,), route)
+        self.carry_tangents((result,), (input,), route)
         return result
 
 
@@ -214,7 +213,7 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return contiguous with a short path for plain tensors and C order."""
 
     def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-        if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
+        if memory_format is contiguous_format and input.__class__ in modes.plain:
             return input if input._layout.contiguous else packed(input)
         return general(input, memory_format)
 

@@ -9,7 +9,6 @@ from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
-from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes
 from ...tensor.axes import DimError, integers, normalize_axes, normalize_axis
@@ -171,8 +170,7 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
 
     def quick(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
         if (
-            modes.special
-            or input.__class__ not in PLAIN
+            input.__class__ not in modes.plain
             or start_dim.__class__ is not int
             or end_dim.__class__ is not int
             or end_dim != -1
@@ -181,7 +179,7 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
         layout = input._layout
         known = layout.routes.get(("flatten", start_dim))
         if known is not None:
-            return view.see_again(input, known)
+            return view.again(input, known)
         if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
             sizes = (*layout.shape[:start_dim], -1)
             seen = view(input, *sizes)

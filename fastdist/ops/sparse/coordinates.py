@@ -18,7 +18,7 @@ from ...devices.backend import backend_of
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ...graph.call_node import CallNode
-from ...graph.modes import modes, no_grad, tls
+from ...graph.modes import no_grad, tls
 from ...graph.node import node_of, raise_changed, raise_released
 from ...graph.recording import begin_node
 from ...interpreters.batched_tensor import level_of, levels
@@ -98,10 +98,9 @@ def recorded(
     Note    a backward pass fails if a tensor of `saved`, which `gradients` reads, was changed in
             place since
     """
-    if modes.special:
-        for level in levels_of(inputs):
-            given = [tangent_of(one, level) for one in inputs]
-            set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
+    for level in levels_of(inputs):
+        given = [tangent_of(one, level) for one in inputs]
+        set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
     edges = tuple([one._edge if isinstance(one, Tensor) else None for one in inputs])
     may_pass = tls.grad and result._layout.dtype.may_have_gradient
     if may_pass and any(edge is not None for edge in edges):

@@ -88,7 +88,7 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
         for what, body in bodies.items():
             if body is not None:
                 dtype = I32 if needs_integers(body) else F32
-                out = BOOL if op.rule.dtype == "bool" and not what else dtype
+                out = BOOL if op.dtype_rule == "bool" and not what else dtype
                 operands = operands_of(body, dtype)
                 yield f"{op.name}{what}, contiguous", source_of(body, operands, out)
                 if not what:
@@ -132,11 +132,11 @@ def texts_of_complex_ops() -> Iterator[tuple[str, str]]:
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
-        if isinstance(op, PointwiseOp) and op.rule.takes_complex:
+        if isinstance(op, PointwiseOp) and op.takes_complex:
             for i, body in enumerate((op.form.body, *op.form.adjoint_bodies)):
                 if body is not None:
                     dtype = COMPLEX[i % 2]
-                    out = BOOL if op.rule.dtype == "bool" and not i else dtype
+                    out = BOOL if op.dtype_rule == "bool" and not i else dtype
                     text = source_of(body, operands_of(body, dtype), out)
                     yield f"{op.name} of {dtype}, body {i}", text
 
