@@ -24,7 +24,7 @@ _INPUT = "collection"
 
 
 class NamedTest:
-    """A test that is not collected yet: what is asked of the test that comes next."""
+    """Stands for the next test, which is not collected yet, with the attributes that are read."""
 
     def __init__(self, nodeid: str, file: pytest.File) -> None:
         self.nodeid, self._file = nodeid, file
@@ -35,7 +35,7 @@ class NamedTest:
 
 
 class LateTests(Sequence[Any]):
-    """The tests of a session by number; the files of those that run are collected."""
+    """The tests of a session by number; files are collected when one of their tests runs."""
 
     def __init__(
         self, session: pytest.Session, nodeids: list[str], files: dict[str, pytest.File]
@@ -87,7 +87,7 @@ class SharedCollection:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         path = getattr(session.config, "workerinput", {}).get(_INPUT)
-        # A test that is named is a node of its own, above which no file is found here.
+        # A test named on the command line has no file node above it here.
         if path is None or any("::" in word for word in session.config.args):
             return
         whole = session.perform_collect

@@ -26,7 +26,7 @@ def note(name):
     with open("FOLDER/imports", "a") as file:
         file.write(f"{os.environ['PYTEST_XDIST_WORKER']} {name} {os.environ.get('SET_BY', '')}\\n")
 """
-# What a file sets while its tests run is not seen where the next one is imported.
+# A variable that a file sets while its tests run is not visible to the next file's import.
 FILE = """
 import os, time, warnings, pytest
 from conftest import note
@@ -60,7 +60,7 @@ FILES = 8
 
 
 def run(folder: Path, *words: str, ends: str = "") -> tuple[str, list[list[str]]]:
-    """Run a folder of tests by two processes; return the output, and who imported which file."""
+    """Run a folder of tests by two processes; return the output, and which process imported which file."""
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT} .\nfilterwarnings = error\n")
     (folder / "conftest.py").write_text(CONFTEST.replace("FOLDER", str(folder)))
     text = FILE.replace("ENDS_IN_COLLECTION", ends.replace("FOLDER", str(folder)))
