@@ -60,7 +60,7 @@ FILES = 8
 
 
 def run(folder: Path, *words: str, ends: str = "") -> tuple[str, list[list[str]]]:
-    """Run a folder of tests by two processes; return the output, and which process imported which file."""
+    """Run a folder of tests in two processes; return the output, and the imports by process."""
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT} .\nfilterwarnings = error\n")
     (folder / "conftest.py").write_text(CONFTEST.replace("FOLDER", str(folder)))
     text = FILE.replace("ENDS_IN_COLLECTION", ends.replace("FOLDER", str(folder)))
