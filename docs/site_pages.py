@@ -215,6 +215,9 @@ def names_of(module: str) -> list[Shown]:
         return [Shown(module, f"fastdist.{module}", None)]
     room = importlib.import_module(f"fastdist.{module}")
     found = [(name, getattr(room, name, None)) for name in dir(room) if name[0] != "_"]
+    if not hasattr(room, "__all__") and module != "nn.functional":
+        # A file of functions: what it imports is not part of it.
+        found = [pair for pair in found if getattr(pair[1], "__module__", "") == room.__name__]
     shown = [
         Shown(f"{module}.{name}", path_of(f"fastdist.{module}.{name}", one), one)
         for name, one in found

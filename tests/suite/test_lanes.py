@@ -29,7 +29,7 @@ from tests.lanes import (
 from tests.launch import forked_programs
 
 FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
-# Of the last file only one test, which is deselected.
+# The last file has one test, which is deselected.
 NAMES = "modes or future or frozen_host"
 TOLD = re.compile(r"=+ seed rows|[CUTEF]  |     \w|deselected ")
 SOURCES = pytest.Config.ArgsSource
@@ -130,7 +130,7 @@ TESTS = [
 
 
 def lanes_of(count: int, tests: Sequence[str] = TESTS) -> tuple[Lanes, list[Any], list[list[int]]]:
-    """Return what gives out tests to so many processes, these, and what each is given."""
+    """Return the scheduler for this many processes, the processes, and the tests of each."""
     config: Any = SimpleNamespace(option=SimpleNamespace(numprocesses=count, tx=["popen"] * count))
     config.getvalue = config.getoption = lambda name: ["popen"] * count
     lanes = Lanes(config, SimpleNamespace(loadscopesched=lambda *words: None))
