@@ -137,19 +137,25 @@ def _message(function: str, parameters: Mapping[str, Any], name: str, fault: str
     return f"{function}(): argument {name!r} (position {position}) {fault}"
 
 
+_UNKNOWN = str(inspect.Parameter.empty)
+
+
 @lru_cache(maxsize=1024)
 def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
-    """Return the kinds of value that a parameter takes."""
-    if annotation == "Any":
-        return _BY_NAME.get(name, ("Any",))
-    if annotation == "bool":
-        return _TRUTHS.get(name, ("bool",))
+    """Return the kinds of value that a parameter takes. Where its annotation names something else
+    than kinds, as `DeviceLike` or `int | Sequence[int]`, the parameter's name decides.
+    """
     if annotation == OPERAND:
         return ("Tensor",)  # Errors name what users pass most.
-    return tuple(part.strip() for part in annotation.split("|"))
+    kinds = tuple([part.strip() for part in annotation.split("|")])
+    if kinds in (("bool",), ("bool", "None")):
+        return _TRUTHS.get(name, kinds)
+    if annotation == _UNKNOWN:
+        return ("Any",)
+    return kinds if _KINDS.keys() >= set(kinds) else _BY_NAME.get(name, ("Any",))
 
 
-# The kinds of parameters of these names whose annotation leaves it open.
+# The kinds of parameters of these names whose annotation is not made of kinds.
 _BY_NAME = {
     "alpha": ("complex",),
     "beta": ("complex",),
@@ -186,7 +192,9 @@ _TRUTHS = {
     "need_weights": ("Any",),
     "pin_memory": ("bool", "None"),
     "requires_grad": ("bool", "None"),
+    "reduce": ("Any",),
     "return_indices": ("Any",),
+    "size_average": ("Any",),
     "stable": ("bool", "None"),
 }
 
