@@ -1,1 +1,1 @@
-"""Benchmarks, each beside PyTorch where it is installed: `python -m bench`."""
+"""Benchmarks, each against PyTorch where it is installed: `python -m bench`."""

@@ -43,7 +43,7 @@ _FURTHER_PAIRS = 2
 
 
 def measure(names: Sequence[str], commit: str, rounds: int, device: str | None = None) -> list[Row]:
-    """Print the table of each benchmark, new beside old, and return the rows that became slower.
+    """Print the table of each benchmark, new against old, and return the rows that became slower.
 
     Raises  SystemExit where git has no such commit, or a side cannot run a benchmark
     """

@@ -1,4 +1,4 @@
-"""Scaled dot product attention, forward and there and back, beside torch's.
+"""Scaled dot product attention, forward and there and back, against torch's.
 
 At one size it is thinned out by dropout as well, and has a mask, and one that learns.
 """
@@ -23,7 +23,7 @@ MORE = ("dropout", "mask", "mask that learns")
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare attention at several lengths; ours beside torch."""
+    """Compare attention at several lengths; ours against torch."""
     import fastdist
 
     torch = peer_torch()

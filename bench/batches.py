@@ -1,4 +1,4 @@
-"""vmap of a batch of 64 calls, Jacobians and Hessians, beside PyTorch's."""
+"""vmap of a batch of 64 calls, Jacobians and Hessians, against PyTorch's."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ STATEMENTS = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each; ours beside torch."""
+    """Compare each; ours against torch."""
     import fastdist
 
     torch = peer_torch()

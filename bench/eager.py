@@ -122,7 +122,7 @@ TARGET = 1.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each op three ways; ours beside torch."""
+    """Compare each op three ways; ours against torch."""
     import fastdist
 
     torch = peer_torch()

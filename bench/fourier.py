@@ -1,4 +1,4 @@
-"""Fourier transforms of rows, batches and images, float32 and complex64, beside PyTorch's MKL.
+"""Fourier transforms of rows, batches and images, float32 and complex64, against PyTorch's MKL.
 
 On 16 numbers the call is timed rather than the transform. SciPy's pocketfft makes ours.
 """

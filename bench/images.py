@@ -1,4 +1,4 @@
-"""Pooling and resizing of images, float32, forward and with the backward, beside PyTorch."""
+"""Pooling and resizing of images, float32, forward and with the backward, against PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TARGET = 1.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each call without grad, and recorded with its backward; ours beside torch."""
+    """Compare each call without grad, and recorded with its backward; ours against torch."""
     import fastdist
 
     torch = peer_torch()

@@ -72,7 +72,7 @@ ON_TO_OFF = 1.5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare the calls; ours beside torch, and with a profile beside without."""
+    """Compare the calls; ours against torch, and with a profile against without."""
     import fastdist
 
     return compare([*cases(fastdist, peer_torch())], rounds)

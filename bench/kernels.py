@@ -48,7 +48,7 @@ KERNELS = {
     "rms_norm": Kernel("F.rms_norm(x, shape, weight)", 2, 5),
     "cross_entropy": Kernel("F.cross_entropy(x, target)", 1, 3),
 }
-# Lengths at which most kernels have another way, of so many elements in all.
+# Row lengths at which most kernels take different paths, each for MIDDLING elements in all.
 LENGTHS = (7, 100, 33_000)
 OF_LENGTHS = ("sum of rows", "amax of rows", "softmax", "layer_norm", "cross_entropy")
 MIDDLING = 1_000_000

@@ -1,4 +1,4 @@
-"""Linear algebra of a matrix and of batches, float32, with the backward too, beside PyTorch."""
+"""Linear algebra of a matrix and of batches, float32, with the backward too, against PyTorch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGET = 1.5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each call without grad, and recorded with its backward; ours beside torch."""
+    """Compare each call without grad, and recorded with its backward; ours against torch."""
     import fastdist
 
     torch = peer_torch()

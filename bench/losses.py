@@ -12,7 +12,7 @@ SIZES = ((50, 16, 20, 20), (400, 32, 80, 100))
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare the loss alone, and with its gradient; ours beside torch."""
+    """Compare the loss alone, and with its gradient; ours against torch."""
     import fastdist
 
     torch = peer_torch()

@@ -1,4 +1,4 @@
-"""Steps of training of whole models beside PyTorch's: forward, loss, backward and optimiser.
+"""Steps of training of whole models against PyTorch's: forward, loss, backward and optimiser.
 
 Both libraries run the same text with the same first weights on the same data. A model whose layers
 fastdist lacks is left out, and said so.

@@ -22,7 +22,7 @@ IMPORT_LIMIT_S = 0.2
 
 
 def run(rounds: int, device: str = "cpu") -> list[Row]:
-    """Compare tiny ops with and without grad, a chain, and an MLP step; ours beside torch.
+    """Compare tiny ops with and without grad, a chain, and an MLP step; ours against torch.
 
     Raises  ValueError for a device other than cpu and shim
     """

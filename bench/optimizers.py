@@ -55,7 +55,7 @@ _TRIAD_LENGTH = 10_000_000
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each; ours beside torch."""
+    """Compare a step of each; ours against torch."""
     import fastdist
 
     torch = peer_torch()

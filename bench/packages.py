@@ -22,7 +22,7 @@ from .harness import Case, Row, chosen, compare, peer_torch
 
 NEEDS = ("zmq",)
 TARGET = 1.3  # the ratio that each job is to reach
-# job: turns a sample, and modules by the name that pip has for them
+# For each job: its repetitions per sample, and the distributions it needs, with their modules.
 JOBS: dict[str, tuple[int, dict[str, str]]] = {
     "GPT-2 training step": (2, {"transformers": "transformers"}),
     "BERT forward": (5, {"transformers": "transformers"}),

@@ -1,4 +1,4 @@
-"""Pointwise ops over 64 to 5e7 float32, and fewer of half types, beside PyTorch and the memory.
+"""Pointwise ops over 64 to 5e7 float32, and fewer of half types, against PyTorch and the memory.
 
 Behind the times stands the share of the machine's triad (reading two arrays and writing a third)
 that an op's reads and writes come to: those of large results wait for pages, as everybody's do.
@@ -73,7 +73,7 @@ CALLS = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each op at each size; ours beside torch."""
+    """Compare each op at each size; ours against torch."""
     rate, rows = triad(), []
     for size in SIZES:
         rows += of_size(size, rounds if size < LARGE else min(rounds, 7), rate)

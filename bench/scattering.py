@@ -38,7 +38,7 @@ COUNTS = (10_000, 100_000, 1_000_000)
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each alone, and with the gradients of both operands; ours beside torch."""
+    """Compare each alone, and with the gradients of both operands; ours against torch."""
     import fastdist
 
     torch = peer_torch()

@@ -11,7 +11,7 @@ VOCABULARY, BATCH = 65, 32
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a char model of each kind at two sizes, and causal attention; ours beside torch."""
+    """Compare a char model of each kind at two sizes, and causal attention; ours against torch."""
     import fastdist
 
     torch = peer_torch()

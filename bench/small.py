@@ -55,7 +55,7 @@ STAGES = ("without grad", "with grad", "backward", "second gradients")
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare the ops at each size and stage; ours beside torch."""
+    """Compare the ops at each size and stage; ours against torch."""
     import fastdist
 
     torch = peer_torch()

@@ -1,6 +1,6 @@
 """The cost of a program's start: its first kernels with full and empty caches, and their calls.
 
-Each figure is of fresh processes and stands beside its bound; those above it fail the benchmark. A
+Each figure is of fresh processes and stands next to its bound; those above it fail the benchmark. A
 full cache is one that a process before has filled. CPU time, and memory that is resident, are what
 comes on top of `import fastdist`. The worker is one of a job of two, which has run a kernel.
 """
@@ -87,7 +87,7 @@ class Figure(NamedTuple):
 
 
 def run(rounds: int) -> list[Row]:
-    """Print each figure beside its bound.
+    """Print each figure next to its bound.
 
     Raises  Failed for what is above its bound
     """

@@ -40,7 +40,7 @@ CALLS = """
 
 def shown(nn: Any, call: str) -> dict[str, Any]:
     """Return the parts of one module that must be equal: its repr, its entries, its parameters."""
-    module = eval(call, vars(nn))
+    module = eval(call, {name: getattr(nn, name) for name in dir(nn)})
     kind = type(module)
     lazy = "Uninitialized"
     entries = {

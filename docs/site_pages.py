@@ -42,66 +42,72 @@ class Room(NamedTuple):
 # File of a page -> the room that it shows. The functions of `fastdist` itself are shown by the
 # packages of `fastdist.ops` that declare them, Tensor's methods on the page of Tensor.
 ROOMS = {
-    "nn": Room("Modules", ("nn",), "Layers, losses and containers: `from fastdist import nn`."),
+    "nn": Room("nn", ("nn",), "Layers, losses and containers: `from fastdist import nn`."),
     "nn.functional": Room(
-        "Functions of modules", ("nn.functional",), "`import fastdist.nn.functional as F`"
+        "nn.functional",
+        ("nn.functional",),
+        "Layers and losses as functions: `import fastdist.nn.functional as F`.",
     ),
-    "nn.init": Room("Initial values", ("nn.init",), "Functions that fill parameters in place."),
+    "nn.init": Room("nn.init", ("nn.init",), "Functions that fill parameters in place."),
     "nn.utils": Room(
-        "Helpers of modules",
+        "nn.utils, nn.parallel",
         ("nn.utils", "nn.utils.rnn", "nn.utils.parametrize", "nn.parallel"),
         "Clipping, parametrizations, sequences of unequal lengths, data-parallel modules.",
     ),
     "optim": Room(
-        "Optimizers",
+        "optim",
         ("optim", "optim.lr_scheduler"),
-        "`from fastdist import optim`, schedules too.",
+        "Optimizers and schedules of learning rates: `from fastdist import optim`.",
     ),
     "autograd": Room(
-        "Derivatives",
+        "autograd, func",
         ("autograd", "autograd.functional", "autograd.forward_ad", "func"),
         "Backward passes, forward mode, and derivatives as functions of functions.",
     ),
-    "linalg": Room("Linear algebra", ("linalg",), "`fastdist.linalg`"),
-    "fft": Room("Fourier transforms", ("fft",), "`fastdist.fft`"),
-    "special": Room("Special functions", ("special",), "`fastdist.special`"),
-    "sparse": Room("Sparse tensors", ("sparse",), "`fastdist.sparse`"),
-    "distributions": Room("Distributions", ("distributions",), "`fastdist.distributions`"),
-    "data": Room("Data", ("utils.data",), "Data sets, samplers and loaders."),
-    "amp": Room("Mixed precision", ("amp",), "`fastdist.amp`"),
-    "cuda": Room("GPUs", ("cuda",), "`fastdist.cuda`"),
-    "profiler": Room("Profiles", ("profiler",), "`fastdist.profiler`"),
+    "linalg": Room("linalg", ("linalg",), "Linear algebra."),
+    "fft": Room("fft", ("fft",), "Fourier transforms."),
+    "special": Room("special", ("special",), "Special functions."),
+    "sparse": Room("sparse", ("sparse",), "Sparse tensors."),
+    "distributions": Room("distributions", ("distributions",), "Random variables."),
+    "data": Room("utils.data", ("utils.data",), "Data sets, samplers and loaders."),
+    "amp": Room("amp", ("amp",), "Mixed precision."),
+    "cuda": Room("cuda", ("cuda",), "GPUs, streams, events and captured graphs."),
+    "profiler": Room("profiler", ("profiler",), "Profiles of one process."),
     "utils": Room(
         "Utilities",
         ("utils.checkpoint", "testing", "serialization", "random", "multiprocessing"),
         "Recomputation, comparison, saved files, generators, processes.",
     ),
     "rpc": Room(
-        "Calls between workers", ("distributed.rpc",), "`import fastdist.distributed.rpc as rpc`"
+        "distributed.rpc",
+        ("distributed.rpc",),
+        "Calls between workers: `import fastdist.distributed.rpc as rpc`.",
     ),
     "dist_autograd": Room(
-        "Distributed autograd",
+        "distributed.autograd",
         ("distributed.autograd",),
-        "`import fastdist.distributed.autograd as dist_autograd`",
+        "Gradients across workers: `import fastdist.distributed.autograd as dist_autograd`.",
     ),
     "distributed": Room(
-        "Process groups", ("distributed",), "`import fastdist.distributed as dist`"
+        "distributed",
+        ("distributed",),
+        "Process groups and collectives: `import fastdist.distributed as dist`.",
     ),
     "distributed.nn": Room(
-        "Remote modules, collectives with gradients",
+        "distributed.nn, .optim",
         ("distributed.nn", "distributed.optim"),
-        "`fastdist.distributed.nn` and `fastdist.distributed.optim`",
+        "Remote modules, collectives with gradients, and optimizers over several workers.",
     ),
     "distributed.checkpoint": Room(
-        "Checkpoints of jobs", ("distributed.checkpoint",), "`fastdist.distributed.checkpoint`"
+        "distributed.checkpoint", ("distributed.checkpoint",), "Checkpoints of jobs."
     ),
     "distributed.monitor": Room(
-        "Metrics and profiles of workers",
+        "distributed.monitor, .profiler",
         ("distributed.monitor", "distributed.profiler"),
         "What a running worker reports; see also [Metrics](../docs/metrics.md).",
     ),
     "integrations": Room(
-        "Engines",
+        "integrations",
         ("integrations.ray", "integrations.dask"),
         "Workers in Ray and Dask; see also [Engines](../docs/engines.md).",
     ),
@@ -209,11 +215,13 @@ def names_of(module: str) -> list[Shown]:
         return [Shown(module, f"fastdist.{module}", None)]
     room = importlib.import_module(f"fastdist.{module}")
     found = [(name, getattr(room, name, None)) for name in dir(room) if name[0] != "_"]
-    return [
+    shown = [
         Shown(f"{module}.{name}", path_of(f"fastdist.{module}.{name}", one), one)
         for name, one in found
-        if one is not None and not isinstance(one, ModuleType) and is_documented(one)
+        if not isinstance(one, ModuleType) and one is not fastdist.Tensor and is_documented(one)
     ]
+    # Functions first: in most packages users look for these.
+    return sorted(shown, key=lambda one: inspect.isclass(one.found))
 
 
 def path_of(public: str, found: Any) -> str:
@@ -245,7 +253,7 @@ def functions_by_room() -> dict[str, list[Shown]]:
     rooms: dict[str, list[Shown]] = {name: [] for name in OPS}
     for name in fastdist.__all__:
         found = getattr(fastdist, name)
-        if name.startswith("_") or not is_documented(found):
+        if name.startswith("_") or found is fastdist.Tensor or not is_documented(found):
             continue
         op = DECLARED.get(name)
         declared = op.declared if op is not None and found is op.public else found
@@ -274,7 +282,12 @@ def summary(found: Any) -> str:
 
 def _page(title: str, text: str, shown: Iterable[Shown], seen: set[str]) -> str:
     shown = list(shown)
-    rows = [f"| [`{one.name}`][{one.path}] | {summary(one.found)} |" for one in shown]
+    # The title of a page names its only module.
+    prefix = f"{title}."
+    rows = [
+        f"| [`{one.name.removeprefix(prefix)}`][{one.path}] | {summary(one.found)} |"
+        for one in shown
+    ]
     # A name that several modules offer has its entry on the first page.
     new = [one for one in shown if one.path not in seen]
     seen.update(one.path for one in new)
@@ -310,7 +323,8 @@ def _tensor(by_room: dict[str, list[Shown]]) -> str:
             rows.append(f"| `Tensor.{name}` | {doc} |")
     table = _table("Name", "Summary", rows)
     head = "Methods and attributes. A name with a link is a function as well."
-    return f"# Tensor\n\n{head}\n\n{table}\n"
+    entry = "::: fastdist.tensor.tensor.Tensor\n    options:\n      heading: Tensor\n"
+    return f"# Tensor\n\n{head}\n\n{table}\n\n{entry}"
 
 
 def _commands() -> str:
@@ -329,8 +343,9 @@ def _index(texts: dict[str, str]) -> str:
     for name, text in texts.items():
         title = text.partition("\n")[0].removeprefix("# ")
         count = text.count("\n::: ") + text.startswith("::: ")
-        lines.append(f"| [{title}]({name}.md) | {count or ''} |")
-    table = _table("Page", "Names", lines)
+        about = ROOMS[name].text if name in ROOMS else ""
+        lines.append(f"| [{title}]({name}.md) | {count or ''} | {about} |")
+    table = "\n".join(["| Page | Names | |", "|---|---|---|", *lines])
     note = (
         "Written from the docstrings of this version; `help(fastdist.add)` prints the same. Many "
         "functions take NumPy's names of arguments as well: `axis` for `dim`, `keepdims` for "

@@ -407,7 +407,7 @@ def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1.5000, 2.0000])
     """
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+    """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
         input: The tensor.
@@ -417,7 +417,7 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 1.5708])
     """
 def acos_(input: Tensor) -> Tensor:
-    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+    """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
         input: The tensor.
@@ -572,7 +572,7 @@ def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, 
         tensor([1.0000, 1.2500, 1.5000, 1.7500])
     """
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+    """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
         input: The tensor.
@@ -582,7 +582,7 @@ def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 1.5708])
     """
 def arccos_(input: Tensor) -> Tensor:
-    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+    """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
         input: The tensor.
@@ -668,7 +668,7 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         tensor([1, 2, 0])
     """
 def argwhere(input: Tensor) -> Tensor:
-    """Return the places of what is not 0, a row each."""
+    """Return the places of nonzero elements, a row each."""
 def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
     """Return the view of input's memory by size and stride; storage_offset counts elements from
     where the memory begins, and is input's own unless given.
@@ -806,9 +806,9 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         fastdist.Size([4, 2, 5])
     """
 def broadcast_shapes(*shapes: Any) -> Size:
-    """Return the shape in which tensors of these shapes meet."""
+    """Return the shape that these shapes broadcast to."""
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return views of all tensors in the shape in which they meet."""
+    """Return views of all tensors, broadcast to one shape."""
 def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
     """Return the view of input in the shape size.
 
@@ -906,12 +906,12 @@ def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
 def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return Cholesky's factor; linalg.cholesky is its successor."""
 def cholesky_inverse(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse of the matrix of which input is Cholesky's factor.
+    """Return the inverse of the matrix whose Cholesky factor is input.
 
     Raises  LinAlgError for a 0 on the diagonal
     """
 def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the X of A @ X = input, of which input2 is Cholesky's factor.
+    """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
     Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
@@ -1664,7 +1664,7 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
     Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
     """
 def hsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the second axis, of a vector along its only one."""
+    """Return views of parts along the second axis; of a vector, along its only axis."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -2518,20 +2518,20 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
 def nan_to_num_(input: Tensor, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
     """In-place version of nan_to_num: writes the result into this tensor and returns it."""
 def nanmean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the mean over dim of what is not NaN.
+    """Return the mean over dim of the elements that are not NaN.
 
     Raises  RuntimeError for integers and bool
     """
 @overload
 def nanmedian(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
 @overload
 def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-    """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
 def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Return the numbers below which the shares q of what is not NaN lie."""
+    """Return the quantiles q of the elements that are not NaN."""
 def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the sum over dim of what is not NaN."""
+    """Return the sum over dim of the elements that are not NaN."""
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """Return the view of length elements along dim from start on.
 
@@ -2654,7 +2654,7 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
                 [1, 0]])
     """
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-    """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
+    """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
 def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
     values.

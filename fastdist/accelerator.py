@@ -106,8 +106,8 @@ class _OfAnyDevice(type):
 
 
 class Stream(metaclass=_OfAnyDevice):
-    """A queue of a device's work: a new one of a device, the accelerator or else the CPU unless
-    given. Streams of every device are instances.
+    """A queue of a device's work. `Stream()` creates one on the accelerator, or on the CPU if there
+    is none. Streams of all devices are instances of this class.
     """
 
     def __new__(cls, device: Any = None, *, priority: int = 0) -> Any:

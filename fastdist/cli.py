@@ -120,6 +120,14 @@ def _as_torch(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in ("--install", "--uninstall"):
         return _change_environment(arguments[0], arguments[1:])
     if arguments and arguments[0] not in _HELP_WORDS:
+        program = arguments[0]
+        if not program.startswith("-") and not os.path.exists(program):
+            print(
+                f"fastdist as-torch: there is no script {program!r} here; for a module say -m "
+                f"{program}",
+                file=sys.stderr,
+            )
+            return _USAGE_ERROR
         _become(arguments)
     print(_AS_TORCH_HELP, end="")
     return 0 if arguments else _USAGE_ERROR

@@ -32,7 +32,7 @@ def hfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, n
 def hfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return hfftn along the last two axes."""
 def hfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return hfft along the last of dim of what fft makes of input along the others."""
+    """Return hfft along the last axis of dim, after fft along the other axes of dim."""
 def ifft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the inverse of fft."""
 def ifft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:

@@ -206,7 +206,7 @@ def _cache() -> list[Row]:
 
 
 def _shipped() -> list[Row]:
-    """Return the row of what came with an image, if that was named."""
+    """Return the row of the kernels shipped in an image, if a folder was named."""
     if not os.environ.get(SHIPPED):
         return []
     why = why_nothing_shipped()

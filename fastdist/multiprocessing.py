@@ -176,7 +176,7 @@ class ProcessContext:
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Wait until all have ended, or one fails, which ends the others.
 
-        Units   seconds; timeout None waits for ever, grace_period is how long terminated processes
+        Units   seconds; timeout None waits forever, grace_period is how long terminated processes
                 (SIGTERM) have before they are killed, 30 where None
         Return  True when all have ended well, False when the time was over before
         Raises  ProcessRaisedException with the function's traceback, ProcessExitedException

@@ -226,7 +226,7 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
 def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         given = inspect.signature(function)
-    except ValueError:  # the ways of a property tell none
+    except ValueError:  # accessors of properties have no signature
         return lambda *args: -1
     names: dict[str, Any] = {}
     taken = []

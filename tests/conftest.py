@@ -27,6 +27,7 @@ from tests.shared_rewriting import SharedRewriting
 from tests.short_folders import make_short_folder
 from tests.suite import lock_order
 from tests.suite.cpu_report import CpuReport
+from tests.suite.shared_collection import SharedCollection
 from tests.suite.slow_sample import SlowSample
 from tests.surroundings import set_aside_what_is_not_the_tests
 
@@ -72,6 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
+    # Last, so that it comes before others that look at what was collected.
+    shared = SharedCollection(config.stash[private_directory])
+    config.pluginmanager.register(shared, "fastdist-shared-collection")
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(FewReports(), "fastdist-few-reports")
 

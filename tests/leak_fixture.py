@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# How long what is just ending may take; nothing waits that long when all is well.
+# How long threads and processes may take to end; without a leak nothing waits that long.
 PATIENCE_S = 5.0
 SHARED_MEMORY = "/dev/shm"
 # Threads that are started on first use and live as long as the process.
@@ -220,7 +220,7 @@ def _shared_memory() -> Iterator[str]:
 
 
 def _runtime_files() -> Iterator[str]:
-    """Name what lies in the directory for private files, this run's own (tests/conftest.py).
+    """Return the files in the directory for private files, this run's own (tests/conftest.py).
 
     A process that was killed cannot remove its socket files, the next one does: only those of this
     process are looked at.

@@ -29,7 +29,7 @@ _SAMPLE: Final = ("add", "mul", "exp", "where", "sum", "softmax", "matmul", "cat
 
 @dataclass(frozen=True)
 class Step:
-    """A run of pytest: files of tests, and words of which a test's name must hold one."""
+    """A run of pytest: files of tests, and words; a test's name must contain one of them."""
 
     files: tuple[str, ...]
     words: tuple[str, ...] = ()

@@ -156,7 +156,7 @@ class Copy:
         self._warm = Warm(self.folder, files)
 
     def cool_down(self) -> None:
-        """Let go of what is warm."""
+        """Release the warm processes."""
         if self._warm is not None:
             self._warm.close()
             self._warm = None

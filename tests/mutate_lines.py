@@ -43,7 +43,7 @@ class Tracer:
         sys.settrace(self._call)
 
     def begin_anew(self) -> None:
-        """Forget what was seen."""
+        """Forget the lines seen so far."""
         self.seen = set()
         self._calls = Counter()
 

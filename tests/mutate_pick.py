@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-PICKED = "PYTEST_MUTATE_PICKED"  # JSON: the words, how many tests, and the file for what begins
+# JSON: the words, the number of tests, and the file that records each start.
+PICKED = "PYTEST_MUTATE_PICKED"
 
 
 def is_picked(nodeid: str, words: list[str]) -> bool:

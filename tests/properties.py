@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -60,29 +60,59 @@ def in_one_test(names: str, values: Iterable[Any]) -> Callable[[Callable[..., No
     """
     arguments = [name.strip() for name in names.split(",")]
     rows = [value if len(arguments) > 1 else (value,) for value in values]
+    abouts = [
+        ", ".join(f"{name} {shown(one)}" for name, one in zip(arguments, row, strict=True))
+        for row in rows
+    ]
+    named = [*zip(abouts, rows, strict=True)]
+    return lambda test: _checking_all(test, arguments, lambda given: named)
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(test)
-        has_properties = "properties" in signature.parameters
 
-        @functools.wraps(test)
-        def check_all(properties: Properties, **given: Any) -> None:
-            __tracebackhide__ = True
-            if has_properties:
-                given["properties"] = properties
-            for row in rows:
-                chosen = dict(zip(arguments, row, strict=True))
-                about = ", ".join(f"{name} {shown(one)}" for name, one in chosen.items())
-                with properties(about):
-                    test(**given, **chosen)
+def in_one_test_each(
+    group: str, names: str, groups: Mapping[str, Mapping[str, tuple[Any, ...]]]
+) -> Callable[[Callable[..., None]], Any]:
+    """Return a decorator that makes one test of each group of rows; the test has the argument
+    `group` besides, for parametrization. The rows are properties, by their names in the group.
 
-        kept = [p for name, p in signature.parameters.items() if name not in arguments]
-        if not has_properties:
-            kept.append(inspect.Parameter("properties", inspect.Parameter.KEYWORD_ONLY))
-        check_all.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-        return check_all
+    It is written like `pytest.mark.parametrize`, for the many cases of an op.
+    """
+    arguments = [name.strip() for name in names.split(",")]
+
+    def decorate(test: Callable[..., None]) -> Any:
+        def rows_of(given: dict[str, Any]) -> Iterable[tuple[str, tuple[Any, ...]]]:
+            return groups[given.pop(group)].items()
+
+        checking = _checking_all(test, arguments, rows_of, group)
+        return pytest.mark.parametrize(group, groups)(checking)
 
     return decorate
+
+
+def _checking_all(
+    test: Callable[..., None],
+    arguments: list[str],
+    rows_of: Callable[[dict[str, Any]], Iterable[tuple[str, tuple[Any, ...]]]],
+    *more: str,
+) -> Callable[..., None]:
+    """Return a test that makes a property of each named row of arguments; it takes `more`."""
+    signature = inspect.signature(test)
+    has_properties = "properties" in signature.parameters
+
+    @functools.wraps(test)
+    def check_all(properties: Properties, **given: Any) -> None:
+        __tracebackhide__ = True
+        rows = rows_of(given)
+        if has_properties:
+            given["properties"] = properties
+        for about, row in rows:
+            with properties(about):
+                test(**given, **dict(zip(arguments, row, strict=True)))
+
+    kept = [p for name, p in signature.parameters.items() if name not in arguments]
+    added = [*more, *([] if has_properties else ["properties"])]
+    kept += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in added]
+    check_all.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    return check_all
 
 
 def shown(value: Any) -> str:

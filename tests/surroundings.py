@@ -1,4 +1,4 @@
-"""The environment of the tests: of what the user's own holds, what names the machine alone."""
+"""The environment of the tests: only the user's variables that describe the machine."""
 
 from __future__ import annotations
 

@@ -147,6 +147,12 @@ def test_the_command_line_works_as_a_process(module: str) -> None:
     assert done.stdout == f"fastdist {fastdist.__version__}\n"
 
 
+def test_a_missing_program_of_as_torch_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["as-torch", "no_such.py", "--lr", "1"]) == 2
+    expected = "there is no script 'no_such.py' here; for a module say -m no_such.py\n"
+    assert capsys.readouterr().err == f"fastdist as-torch: {expected}"
+
+
 @pytest.mark.parametrize("option", ["--install", "--uninstall"])
 def test_an_option_for_the_environment_is_alone(
     option: str, capsys: pytest.CaptureFixture[str]

@@ -1,4 +1,4 @@
-"""`fastdist info --warm` compiles what is common, here or into a folder that an image can ship."""
+"""`fastdist info --warm` compiles common kernels, here or into a folder to ship in an image."""
 
 from __future__ import annotations
 

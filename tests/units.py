@@ -72,7 +72,7 @@ TRUTHS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def unit_of_result(name: str, args: Any) -> Unit:
-    """Return the unit of what a function gives of args.
+    """Return the unit of a function's result for args.
 
     Raises  UnitError where it has no meaning
     """

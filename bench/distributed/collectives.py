@@ -1,4 +1,4 @@
-"""Sums and barriers of two workers and of four, through memory and sockets, beside gloo."""
+"""Sums and barriers of two workers and of four, through memory and sockets, against gloo."""
 
 from __future__ import annotations
 

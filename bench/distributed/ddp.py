@@ -1,4 +1,4 @@
-"""Data-parallel steps of two processes, and bytes of optimizers, beside PyTorch's over gloo."""
+"""Data-parallel steps of two processes, and bytes of optimizers, against PyTorch's over gloo."""
 
 from __future__ import annotations
 

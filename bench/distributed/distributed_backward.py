@@ -1,4 +1,4 @@
-"""Distributed backward passes over two processes, beside torch's."""
+"""Distributed backward passes over two processes, against torch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hessian-vector products over three workers: two passes, beside one pass with tangents."""
+"""Hessian-vector products over three workers: two passes, against one pass with tangents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of whole jobs over four processes, beside torch from one text, with equal numbers."""
+"""Steps of whole jobs over four processes, against torch from one text, with equal numbers."""
 
 from __future__ import annotations
 

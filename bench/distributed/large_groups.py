@@ -60,7 +60,10 @@ def fork(size: int) -> dict[str, float]:
 
 
 def contact() -> dict[str, float]:
-    """Return the CPU seconds of an end of a first call, where each worker calls each other one."""
+    """Return the CPU seconds that a first call takes at its caller and at its callee.
+
+    Each worker calls each other one.
+    """
     found = _fork(NUM_CALLING, NUM_CALLING)
     num_others = NUM_CALLING - 1
     descriptors = sum(one["descriptors"] for one in found) / len(found) / num_others

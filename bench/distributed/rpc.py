@@ -1,4 +1,4 @@
-"""Calls between two processes, beside torch's default transports."""
+"""Calls between two processes, against torch's default transports."""
 
 from __future__ import annotations
 

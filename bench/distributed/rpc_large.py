@@ -1,4 +1,4 @@
-"""Calls with large tensors between two processes of one machine, beside torch's."""
+"""Calls with large tensors between two processes of one machine, against torch's."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def _host_time(gpu: Gpu) -> Callable[[Callable[[], object]], Stopwatch]:
 
 
 def model_section(name: str) -> Work:
-    """Return the section of a model: its captured step and its eager one, beside torch's."""
+    """Return the section of a model: its captured step and its eager one, against torch's."""
 
     def steps(report: Report, day: Day) -> None:
         ours, peer = on_gpu.our_gpu(), _peer(day)

@@ -1,8 +1,8 @@
-"""Kernels and training steps on an NVIDIA GPU, float32, beside copies, CuPy, jax and torch.
+"""Kernels and training steps on an NVIDIA GPU, float32, against copies, CuPy, jax and torch.
 
 Times are between two events of the stream, so they are the GPU's: kernels, and the gaps in which it
 waits for Python. Rates count what an op must read and write at least, or multiply and add. Products
-are true float32 in all libraries, without TF32. Sizes beside a copy are beyond a GPU's cache.
+are true float32 in all libraries, without TF32. Sizes against a copy are beyond a GPU's cache.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ CALL_S = 10e-6
 
 
 def cases(gpu: Gpu, elements: int = ELEMENTS) -> Iterator[Case]:
-    """Yield cases beside a copy of what each must read and write at least, in float32."""
+    """Yield cases against a copy of what each must read and write at least, in float32."""
     functional = gpu.library.nn.functional
     rows = elements // ROW
     x, y = gpu.tensor(rows, ROW), gpu.tensor(rows, ROW)
@@ -66,7 +66,7 @@ def small_op(gpu: Gpu) -> Case:
 
 
 def products(gpu: Gpu, sizes: tuple[int, ...] = PRODUCTS) -> Iterator[Case]:
-    """Yield products beside CuPy's, which are cuBLAS's."""
+    """Yield products against CuPy's, which are cuBLAS's."""
     cupy = importlib.import_module("cupy")
     for size in sizes:
         x, y = gpu.tensor(size, size), gpu.tensor(size, size)

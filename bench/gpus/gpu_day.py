@@ -1,6 +1,6 @@
 """The day of a GPU: all that only a GPU can show, in order, in at most 12 minutes.
 
-The newest parts come first, then small ops, captured steps of models next to torch's, passes CPU ->
+The newest parts come first, then small ops, captured steps of models against torch's, passes CPU ->
 GPU -> CPU over two processes, NCCL, and in the remaining time every op against the CPU. Each
 section has its own process and its own limit, so a section that fails, hangs or breaks the GPU for
 its process does not stop the next one. Findings go into bench/results after each section, as JSON

@@ -1,4 +1,4 @@
-"""Attention and steps of training on a GPU beside torch's: eager, compiled by it, and captured."""
+"""Attention and steps of training on a GPU against torch's: eager, compiled by it, and captured."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def cases(
     models: Mapping[str, Model] | None = None,
     compiles: bool = True,
 ) -> Iterator[Case]:
-    """Yield steps of each model, eager and captured, beside torch's, eager, compiled, captured."""
+    """Yield steps of each model, eager and captured, against torch's, eager, compiled, captured."""
     for name, model in (MODELS if models is None else models).items():
         build = model.tiny if tiny else model.full
         train, network = training(ours.library, build, ours.device)

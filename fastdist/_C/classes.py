@@ -1,4 +1,4 @@
-"""`torch.classes`: classes of C++, of which there are none."""
+"""`torch.classes`: classes written in C++; there are none."""
 
 from __future__ import annotations
 

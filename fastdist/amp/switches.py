@@ -24,7 +24,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Say to what dtype blocks without `dtype=` cast on a type of device, and what is on now."""
+    """Set the dtype to which blocks without `dtype=` cast on a type of device, from now on."""
     casts.casts.chosen[device_type] = dtype
     if is_autocast_enabled(device_type):
         casts.switch(device_type, dtype if can_cast(device_type, dtype) else None)
@@ -51,12 +51,12 @@ def get_autocast_gpu_dtype() -> DType:
 
 
 def set_autocast_cpu_dtype(dtype: DType) -> None:
-    """Say to what dtype the CPU casts."""
+    """Set the dtype to which autocast casts on the CPU."""
     set_autocast_dtype("cpu", dtype)
 
 
 def set_autocast_gpu_dtype(dtype: DType) -> None:
-    """Say to what dtype a GPU casts."""
+    """Set the dtype to which autocast casts on a GPU."""
     set_autocast_dtype("cuda", dtype)
 
 

@@ -373,9 +373,10 @@ def _grad(
     is_inner: bool = False,
     of: str = "jacobian",
 ) -> tuple[Tensor, ...]:
-    """Return the products of vs with the derivatives of ys; `first` is the number that errors give
-    to the first of ys, where they are a part of the outputs. With is_inner they are differentiated
-    again; `of` names them in errors.
+    """Return the products of vs with the derivatives of ys.
+
+    `first` is the number of ys[0] among all outputs, for errors; `of` is the name of the derivative
+    in errors. With is_inner the products will be differentiated again.
     """
     pairs = [(y, v) for y, v in zip(ys, vs) if y.requires_grad]
     for i, y in enumerate(ys, first or 0):

@@ -94,7 +94,7 @@ class Future(Generic[T]):
     def wait(self, timeout: float | None = None) -> T:
         """Return the value, or raise the error, once it has arrived.
 
-        Units   timeout in seconds; None waits for ever
+        Units   timeout in seconds; None waits forever
         Raises  TimeoutError if nothing came within timeout; the error that completed this Future
         """
         if self._state == _PENDING and not self._wait_until_done(timeout):
@@ -162,7 +162,7 @@ class Future(Generic[T]):
             self._add(_Continuation(callback, child))
             return child
         finally:
-            del child  # where the callback has failed by now its error holds this frame
+            del child  # if the callback failed, its error's traceback holds this frame: a cycle
 
     def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
         """Call callback(self) once this Future is done; log what it raises.
@@ -310,7 +310,7 @@ class Future(Generic[T]):
                     except Exception:
                         _logger.exception(_CALLBACK_RAISED)
                 # A closed pool takes nothing any more; whoever waits for a callback must not wait
-                # for ever.
+                # forever.
                 elif not executor.submit(_call, callback, self):
                     _call(callback, self)
         except BaseException as error:
@@ -488,7 +488,7 @@ def outcomes(futures: Iterable[Future[Any]]) -> list[Any]:
 
 
 def outcome_of(function: Callable[..., Any], *args: Any) -> Future[Any]:
-    """Call a function, and return a Future of what it returned, or of the error that it raised."""
+    """Call a function, and return a Future of its result or of its error."""
     outcome: Future[Any] = Future()
     try:
         outcome.set_result(function(*args))

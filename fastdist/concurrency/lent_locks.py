@@ -3,7 +3,7 @@
 # Note [Handlers and locks]
 # A signal handler runs in the main thread, between any two steps of its Python code, also where the
 # thread holds a lock. Until the handler returns all other threads wait for that lock; and if the
-# handler waits for one of them, for ever. A handler that shuts RPC down does. So the interrupted
+# handler waits for one of them, forever. A handler that shuts RPC down does. So the interrupted
 # code lends its locks until the handler returns. This breaks the protection, but only for the few
 # assignments that are not done yet, about state that is ending.
 #

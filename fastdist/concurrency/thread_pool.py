@@ -299,7 +299,7 @@ class ThreadPool:
             target=self._live, name=f"{self.name}-{self._threads_made}", daemon=True
         )
         self._threads_made += 1
-        # First: stop() would wait for ever for one that could not be started.
+        # First: stop() would wait forever for one that could not be started.
         thread.start()
         self._threads.add(thread)
 
@@ -406,10 +406,10 @@ class ThreadPool:
 
 
 def lend_slot() -> Waiting | None:
-    """Let other users' work run in the stead of what runs on this thread and is about to wait.
+    """Lend the slot of this thread, which is about to wait, to other users' work.
 
-    Return the argument for take_slot_back at the end of the wait; None on a thread without a slot
-    to lend: one outside of pools, one that runs uncounted work, or one that has lent it already.
+    Return the argument for take_slot_back at the end of the wait. Return None on a thread that has
+    no slot to lend: outside of pools, in uncounted work, or when it has lent its slot already.
     """
     if not _current.holds_slot:
         return None
@@ -439,7 +439,7 @@ def _run(work: Work) -> None:
     try:
         work.function(work.argument)
     except BaseException:
-        # SystemExit, too: a thread that went with it would keep its slot, or the lead, for ever.
+        # SystemExit, too: a thread that went with it would keep its slot, or the lead, forever.
         _logger.exception(
             "a task of the thread pool raised an error, which should have been set on a Future"
         )

@@ -188,7 +188,7 @@ def _borrow(dtype: DType) -> Any:
             "upgrade it, or compute in complex64"
         )
     found = np.dtype(lent)
-    # Filed last, as others look there without waiting.
+    # Stored last, since other threads look it up without a lock.
     if dtype.is_float8:
         FLOAT8[found] = dtype
     else:

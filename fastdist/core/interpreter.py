@@ -24,8 +24,8 @@ Interpreters: TypeAlias = "tuple[Interpreter, ...]"
 class Interpreter:
     """Observes calls, or runs them in another manner.
 
-    `order` is its place among the others; `sees_plain` says that it wants to see each call of an op
-    on plain tensors, `needs_general_path` that the short path does not serve such calls for it.
+    `order` is its position among the others. `sees_plain` says that it must see each call of an op
+    on plain tensors; `needs_general_path`, that such calls may not take the short path.
     """
 
     order: ClassVar[int]

@@ -35,7 +35,7 @@ def valid_pivots(pivots: Array) -> bool:
 
 
 def factor(x: Array, hermitian: bool) -> tuple[Array, Array, int]:
-    """Return L with D on and beside its diagonal, the pivots, and the number of the first pivot
+    """Return L with D on and next to its diagonal, the pivots, and the number of the first pivot
     that is 0, of one matrix, whose lower triangle is read.
     """
     with np.errstate(all="ignore"):
@@ -90,7 +90,7 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
 
 
 def _swap(a: Array, k: int, row: int, place: int, hermitian: bool) -> None:
-    """Swap two rows, and columns, of what is left of a, from k on."""
+    """Swap two rows and columns of the part of a from k on."""
     a[place + 1 :, [row, place]] = a[place + 1 :, [place, row]]
     below, beside = a[row + 1 : place, row].copy(), a[place, row + 1 : place].copy()
     if hermitian:
@@ -128,7 +128,7 @@ def _times_inverse(x: Array, d: Array, hermitian: bool) -> Array:
 
 
 def solve(factors: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
-    """Return the x of a @ x = b by what `factor` returns of a; NaN for pivots of none."""
+    """Return the solution of a @ x = b, given the result of `factor` for a; NaN without pivots."""
     if not valid_pivots(pivots):
         return np.full_like(b, np.nan)
     with np.errstate(all="ignore"):

@@ -102,9 +102,8 @@ def instead(names: dict[str, str]) -> None:
 
 
 class MissingMethod:
-    """A name that PyTorch's tensors have and ours do not, in the place of a method: who asks for
-    it gets the AttributeError that says why. Other attributes cost what they did, as they would
-    not beside a `__getattr__`.
+    """A method of PyTorch's tensors that ours do not have: reading it raises an AttributeError
+    that says why. A `__getattr__` would slow down all other attributes.
     """
 
     def __init__(self, name: str) -> None:
@@ -219,7 +218,9 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
         return find_late(module, name)
     if not places[name]:
         return importlib.import_module(f"{module}.{name}")
-    return getattr(importlib.import_module(f".{places[name]}", module), name)
+    found = getattr(importlib.import_module(f".{places[name]}", module), name)
+    vars(sys.modules[module])[name] = found
+    return found
 
 
 def find_late(module: str, name: str) -> Any:

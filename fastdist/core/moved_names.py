@@ -153,6 +153,7 @@ MODULES: Final[dict[str, str]] = {
     "fastdist.dispatch.kinds": "fastdist.dispatch.signature",
     "fastdist.dispatch.output": "fastdist.dispatch.target",
     "fastdist.dispatch.pointwise_way": "fastdist.dispatch.pointwise_route",
+    "fastdist.dispatch.twins": "fastdist.dispatch.composite",
     "fastdist.dispatch.view_inplace": "fastdist.ops.shape.view_inplace",
     "fastdist.dispatch.way": "fastdist.dispatch.route",
     "fastdist.engine.inline_chosen": "fastdist.engine.inline_grad",

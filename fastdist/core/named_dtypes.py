@@ -78,7 +78,7 @@ class NamedDType(DType):
     def numpy(self) -> NoReturn:  # type: ignore[override]
         """Raise NotImplementedError: NumPy has no such type, and neither have the kernels."""
         raise NoTensorsError(
-            f"no tensor of {self} can be made: fastdist has the name alone; {self.instead}"
+            f"no tensor of {self} can be created: fastdist has only its name; {self.instead}"
         )
 
 

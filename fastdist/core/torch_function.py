@@ -131,6 +131,8 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     Raises  TypeError if all of them return NotImplemented
     """
+    if not thread.modes and NEVER_ASKED.issuperset(map(type, (*args, *kwargs.values()))):
+        return NOT_TAKEN
     if len(args) == 2 and isinstance(args[1], list | tuple) and function.__name__ == "einsum":
         args = (args[0], *args[1])  # overrides get the operands one by one, as in PyTorch
     result = offer_operator(function, args, kwargs)
@@ -142,6 +144,13 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             f"handlers returned NotImplemented:{listed}"
         )
     return result
+
+
+def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Offer a call where this thread's mode alone is a reason to: the arguments are known, or asked
+    later.
+    """
+    return offer(function, args, kwargs) if thread.modes else NOT_TAKEN
 
 
 def offer_operator(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

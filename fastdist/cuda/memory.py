@@ -107,7 +107,7 @@ def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """Return a table of what memory_stats has, in MiB, for people."""
+    """Return memory_stats as a readable table, in MiB."""
     if not device_count():
         return "there is no GPU here, as nvidia-smi shows too, so no GPU memory is in use"
     index, stats = index_of(device), memory_stats(device)

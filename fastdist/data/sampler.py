@@ -104,9 +104,9 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """num_samples indices, each as probable as its weight says.
+    """Draws num_samples indices, with probabilities in proportion to the weights.
 
-    Raises  ValueError for weights of which none is positive, or too few without replacement
+    Raises  ValueError if no weight is positive, or if too few are for draws without replacement
     """
 
     def __init__(

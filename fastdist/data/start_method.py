@@ -20,7 +20,7 @@ from ..namespace.threads import end_idle_threads
 
 # Note [Fork, or a server]
 # A forked child is ready in milliseconds and has everything that its parent has, also objects that
-# do not pickle. But it has only one thread: a lock that another thread held stays locked for ever,
+# do not pickle. But it has only one thread: a lock that another thread held stays locked forever,
 # and a pool without its threads, a ZeroMQ context or a CUDA driver waits for them. So a process
 # forks if it has no other thread at that moment, which the system reports: it does not matter which
 # library might have started some. The threads of OpenMP and OpenBLAS, which fastdist itself starts

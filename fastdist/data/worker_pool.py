@@ -120,7 +120,7 @@ class Worker:
 
 
 class WorkerPool:
-    """Workers that make batches in turn, each a few ahead.
+    """Processes that load batches in turn, each a few batches ahead.
 
     Thread  one
     """

@@ -75,7 +75,7 @@ class Failure(NamedTuple):
 
 
 class _Lines(str):
-    """A text that keeps its lines in a KeyError, too, which shows the repr of what it is given."""
+    """A text that keeps its lines in a KeyError, too, which shows the repr of its argument."""
 
     __slots__ = ()
 

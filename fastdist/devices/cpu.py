@@ -365,5 +365,5 @@ def _repeats(view: np.ndarray) -> bool:
 
 def _starting_at(array: np.ndarray, offset_bytes: int) -> np.ndarray:
     address = int(array.__array_interface__["data"][0]) + offset_bytes
-    # As array's dtype, of which the interface knows only the size where it is not NumPy's own.
+    # The interface has only the size of a dtype that is not NumPy's own, such as bfloat16.
     return np.asarray(_Memory(array, address)).view(array.dtype)

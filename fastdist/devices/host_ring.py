@@ -22,7 +22,7 @@ from fastdist.core.errors import DeviceError
 # again once the device has passed the copies that it was lent for.
 #
 # If all blocks are lent, a caller waits for one to come back, which keeps senders from running
-# ahead of the wire. It does not wait for ever: a call that waits for its answer may keep its block,
+# ahead of the wire. It does not wait forever: a call that waits for its answer may keep its block,
 # and the answer may need this one. So after PATIENCE_S, and for requests larger than all blocks
 # together, unlocked memory is lent: copies are slower then, and work as well.
 MOST_BYTES: Final = 256 << 20

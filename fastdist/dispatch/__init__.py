@@ -4,13 +4,14 @@ An op is declared once, with `@pointwise`, `@structured` or `@view`. The declara
 public function, the Tensor method, operators, the in-place twin, vjp and jvp, and the Node that
 records a call. `op.py` has the base class and the table of ops, `declaration.py` the words that a
 declaration may use and PyTorch's names of events and Nodes, `composite.py` the table of functions
-written with other ops. `signature.py` checks arguments and explains wrong ones.
+written with other ops, and their in-place twins. `signature.py` checks arguments and explains wrong
+ones.
 
 A call takes one of two paths:
 
 - The general path (`call.py`) has five steps: check, offer the call to interpreters, run, record a
   Node, carry tangents. Each kind of op adds its own checks: `pointwise.py`, with `float8.py` for
-  these dtypes, `structured.py`, `view.py`, and `twins.py` for ops in place.
+  these dtypes, `structured.py` and `view.py`. Ops in place are in `call.py`, too.
 - The short path (`short_path.py`, see Note [The short path]) is the same five steps, written out as
   source for plain tensors that need no further look. While interpreters are open or tangents
   exist, `call.py` casts, times and differentiates such calls. Anything unusual goes to the general
@@ -25,9 +26,11 @@ result goes: a new tensor, the first operand, or `out=`.
 `tangents.py` has forward mode, and whether a call needs derivatives. `inplace.py` keeps the history
 of tensors that are changed in place, and writes over them.
 
-A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. While `modes.tracers` is not 0
-each call is offered to the interpreters of its thread first: see the package `interpreters`, and
-Note [Calls that others take over] in core/torch_function.py for `__torch_function__`.
+A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. `modes.plain` has these classes
+while no interpreter is open and no tangent exists, and is empty otherwise: functions with a shorter
+way for plain tensors look there. While `modes.tracers` is not 0 each call is offered to the
+interpreters of its thread first: see the package `interpreters`, and Note [Calls that others take
+over] in core/torch_function.py for `__torch_function__`.
 
 `python -m fastdist.dispatch show mul` prints all that is made from one declaration. The terms are
 explained in docs/glossary.md.

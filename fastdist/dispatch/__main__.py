@@ -71,7 +71,7 @@ def _pointwise_sections(op: PointwiseOp, dtype: DType) -> Iterator[tuple[str, st
     bodies = {"": op.form.body}
     bodies |= {f", gradient by {n}": b for n, b in zip(op.tensors, gradients, strict=True) if b}
     for what, body in bodies.items():
-        out = all_dtypes.bool_ if op.rule.dtype == "bool" and not what else dtype
+        out = all_dtypes.bool_ if op.dtype_rule == "bool" and not what else dtype
         yield f"CPU text{what}", _cpu_text(body, dtype, out)
         yield f"CUDA text{what}", _cuda_text(body, dtype, out)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from ..core.dtypes import WORDS, DType
+from ..core.errors import NoKernelError
 from ..core.interpreter import (
     NOT_TAKEN,
     Interpreter,
@@ -17,26 +20,26 @@ from ..core.interpreter import (
     open_interpreters,
 )
 from ..graph.accumulate_grad import extra_of
-from ..graph.lazy_conj_neg import LazyConjNeg, resolved
+from ..graph.lazy_conj_neg import LazyConjNeg, resolved, write_through
 from ..graph.modes import modes, tls
 from ..graph.node import Node
 from ..interpreters.autocast import (
     NAMES,
     autocast,
     cast_one,
-    cast_operands,
     casts,
     is_to_cast,
     wanted_dtype,
 )
 from ..interpreters.sparse_rules import meet_sparse
+from ..interpreters.torch_function import operator_of
 from ..tensor.tensor import Tensor, empty_shell, from_users_array, wrap
 from .declaration import recorded_as
 from .node_writer import RecordedOp
-from .op import OPS, PLAIN, Given, Op, P, R
+from .op import OPS, PLAIN, Given, Op, P, R, public_function
 from .route import Route, are_keys, arrays_of, layouts_of, run_silently
 from .tangents import carry_one_level, has_tangents, is_recorded
-from .target import NEW, Out, Target
+from .target import NEW, First, Out, Target
 
 
 class GeneralPath(RecordedOp[P, R]):
@@ -108,9 +111,7 @@ class GeneralPath(RecordedOp[P, R]):
         return (operands[0], *map(as_operand_of, operands[1:]))
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return a function that computes the result with other ops, where the op has no kernel for
-        the operands; or None.
-        """
+        """Return a function of other ops for operands that the op has no kernel for; or None."""
         complex_decomposition = self.complex_decomposition
         if complex_decomposition is None or not any(
             isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
@@ -176,6 +177,65 @@ class GeneralPath(RecordedOp[P, R]):
         raise NotImplementedError(self.name)
 
 
+# The text of help() for an in-place twin.
+TWIN_DOC: Final = "In-place version of {}: writes the result into this tensor and returns it."
+# The attributes that an in-place op shares with the op whose result it writes.
+_COPIED: Final = (
+    *[name for name in Op.__slots__ if not name.startswith("__")],
+    *("form", "may_record", "number_names", "usual"),
+)
+
+
+class InPlace(GeneralPath[P, R]):
+    """A pointwise op that writes over its first operand: `x.add_(y)`, or `x += y`."""
+
+    kind = "in-place"
+    resolves = False
+
+    def __init__(self, of: GeneralPath[P, R], operator: str = "") -> None:
+        self.call_later()
+        for name in _COPIED:
+            setattr(self, name, getattr(of, name))
+        if "homes" in vars(of):
+            self.homes = of.homes
+        self.name, self.known_as = f"{of.name}_", f"{of.known_as}_"
+        self.has_out, self.written, self.has_short_path = False, None, False
+        self.functional_op, self.operator = of, operator
+
+    @cached_property
+    def public(self) -> Callable[..., R]:
+        made: Any = public_function(self)
+        made.__wrapped__ = self.declared
+        return made  # type: ignore[no-any-return]
+
+    @property
+    def doc(self) -> str:
+        """The text of help()."""
+        return TWIN_DOC.format(self.functional_op.name)
+
+    def general_call(self) -> Callable[..., Any]:
+        """Return the general path of the public function; as an operator, it returns NotImplemented
+        for operands that no op takes: Python then tries the other operand.
+        """
+        return operator_of(self, self.operator) if self.operator else super().general_call()
+
+    def target_of(self, operands: Given, out: Any) -> First:
+        return First(self.name, operands[0], self.functional_op)
+
+    def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
+        first, *others = operands
+        if first.__class__ is LazyConjNeg:
+            again = lambda numbers: self.general((numbers, *others), attributes)  # noqa: E731
+            return write_through(first, again)
+        return super().run_call(operands, attributes, target)
+
+    def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
+        return self.functional_op.decomposition(operands, attributes)
+
+    def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+        return self.functional_op.route_call(operands, attributes, called)
+
+
 def as_operand_of(value: Any) -> Any:
     """Return a tensor or a number that represents value; NotImplemented where no op takes it."""
     if isinstance(value, Tensor):
@@ -190,6 +250,21 @@ def as_operand_of(value: Any) -> Any:
     return from_users_array(value) if isinstance(value, np.ndarray) else NotImplemented
 
 
+def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
+    """Raise NoKernelError where an op would compute in a dtype of this kind, `is_complex` or
+    `is_float8`.
+    """
+    for dtype in dtypes:
+        if getattr(dtype, kind):
+            if kind == "is_complex":
+                raise NoKernelError(
+                    f'"{name}" not implemented for {WORDS[dtype]!r}: take its parts'
+                )
+            from .float8 import no_float8_kernel
+
+            raise no_float8_kernel(name, dtype)
+
+
 # Note [The short path and interpreters]
 # Most interpreters leave most calls as they are: autocast casts the operands of few ops, vmap takes
 # the calls that have a batch among their operands, and a mode of another thread sees nothing of
@@ -198,33 +273,25 @@ def as_operand_of(value: Any) -> Any:
 # without looking again. Calls that need more go to the general path.
 
 _layout_of = attrgetter("_layout")
-_TENSORS = PLAIN | {type(None)}
+TENSORS = PLAIN | {type(None)}
 
 
-def special_call(
-    op: Any,
-    general: Callable[..., Any],
-    make_plain: Callable[[], Callable[..., Any]],
-    has_more: bool,
-) -> Callable[..., Any]:
+def special_call(op: Any, names: dict[str, Any], has_more: bool) -> Callable[..., Any]:
     """Return the function that serves a call on plain tensors while `modes.special` is not zero.
 
-    make_plain returns the short path of op that looks for neither interpreters nor tangents;
-    has_more says that it returns more than one result.
+    names has the general path of op as `_general`, and as `_plain` its short path that looks for
+    neither interpreters nor tangents; has_more says that this returns more than one result.
     """
-    is_cast = op.name in NAMES
-    plain: Callable[..., Any] | None = None
+    is_cast, general = op.name in NAMES, names["_general"]
 
     def special(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
-        nonlocal plain
         if modes.tracers:
             needs_general, is_casting = _manner(open_interpreters())
             if needs_general:
                 return general(operands, attributes, out)
             if is_casting and is_cast:
-                operands = cast_plain(op, operands)
-        if plain is None:
-            plain = make_plain()
+                operands = cast_plain(op, op.name, operands)
+        plain = names["_plain"]
         if modes.special != modes.tracers:
             for operand in operands:
                 if operand is not None and operand._extra is not None:
@@ -241,9 +308,9 @@ def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool]:
     return need_general_path(listed), autocast in listed
 
 
-def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
     """Return plain tensors, None among them, as autocast wants them for op: an op, or a composite
-    of the lists.
+    of the lists, which know it by this name.
 
     Note    the first operand is a tensor
     """
@@ -257,35 +324,13 @@ def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
         key = (autocast, op, lower, *layouts_of(operands))
     routes = layout.routes.get(key)
     if routes is None:
-        routes = layout.routes.remember(key, _routes_of_casts(op.name, operands))
+        routes = layout.routes.remember(key, _routes_of_casts(name, operands))
     if not routes:
         return operands
     return [
         one if route is None else _cast(one, route)
         for one, route in zip(operands, routes, strict=True)
     ]
-
-
-class CastComposite:
-    """Casts the arguments of a composite of autocast's lists, as its ops would see them."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the arguments in the dtype of the lists."""
-        if not kwargs and args and args[0] is not None and _TENSORS.issuperset(map(type, args)):
-            return cast_plain(self, args), kwargs
-        # Together: the widest dtype is that of all.
-        found = cast_operands(self.name, (*args, *kwargs.values()))
-        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
-
-
-def casting(name: str) -> CastComposite | None:
-    """Return the function that casts the arguments of a composite, if it is in the lists."""
-    return CastComposite(name) if name in NAMES else None
 
 
 def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:

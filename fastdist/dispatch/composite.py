@@ -8,7 +8,7 @@ the same names for users.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,15 +18,16 @@ from ..core.interpreter import interpreters_of_call, of_process, offer_to
 from ..core.torch_function import NOT_TAKEN, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
-from ..interpreters.autocast import autocast
+from ..interpreters.autocast import NAMES as CAST_NAMES
+from ..interpreters.autocast import autocast, cast_operands
 from ..interpreters.timing import time_composite
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
 from ..tensor.tensor import Tensor
-from .call import casting
+from .call import TENSORS, TWIN_DOC, cast_plain
 from .declaration import OutRule, event_of_function, homes_of, node_named, recorded_as
-from .op import Op
-from .signature import NUMPY_NAMES, UNCLEAR, explain, fault_of_call, require_kinds
-from .target import Out
+from .op import OPS, Op
+from .signature import NUMPY_NAMES, UNCLEAR, ArgumentError, explain, fault_of_call, require_kinds
+from .target import First, Out
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,15 +75,16 @@ def composite(
             raise DeclarationError(f"{known} is declared twice")
         made = checked(
             call,
-            casting(known),
+            known,
             early=early,
             known_as=known if known_as is None else known_as,
             node=node_named(node),
+            out=OutRule(known, out, memory) if out else None,
             of_one=None if of_one is None else of_one.public,
             quick=quick,
         )
         if out:
-            made = _with_out(OutRule(known, out, memory), made)
+            made.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
         COMPOSITES[known] = Composite(known, made, found_in)
         return made
 
@@ -106,50 +108,36 @@ def before(quick: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callabl
     return declare
 
 
-def _with_out(rule: OutRule, call: F) -> F:
-    """Return call with an `out=`."""
-
-    @wraps(call)
-    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None:
-            return call(*args, **kwargs)
-        found = offer(public, args, {**kwargs, "out": out})
-        if found is not NOT_TAKEN:
-            return found
-        return Out(rule, out).take(call(*args, **kwargs), (*args, *kwargs.values()))
-
-    public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
-    call.offered_as = public  # type: ignore[attr-defined]
-    return public  # type: ignore[return-value]
-
-
 def checked(
     function: F,
-    cast: Any = None,
+    cast_as: str = "",
     *,
     early: bool = True,
     known_as: str | None = None,
     node: str = "",
+    out: OutRule | None = None,
     of_one: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> F:
-    """Return function with errors that name the argument at fault; see `composite`."""
+    """Return function with errors that name the argument at fault; autocast knows it as cast_as."""
     fitted = set[Any]()
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
+                return _write_into(Out(out, into), op, args, kwargs)
             is_alone = of_one is not None and len(args) == 1 and not kwargs
             if is_alone and args[0].__class__ is Tensor and not modes.tracers:
                 return of_one(args[0])  # type: ignore[misc]
             if modes.tracers:
-                found, args, kwargs = _ask_interpreters(op, cast, args, kwargs)
+                found, args, kwargs = _ask_interpreters(op, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
             elif quick is not None and not modes.special:
                 found = quick(*args, **kwargs)
                 if found is not NOT_TAKEN:
-                    return _named(found, node)
+                    return _named(found, node) if node else found
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:
@@ -157,19 +145,15 @@ def checked(
                 if many:
                     classes += (*classes_in_lists((*args, *kwargs.values())),)
                 if classes not in fitted:
-                    known = fitted
-                    if any_overrides(classes) and function.__name__ not in IGNORED:
-                        found, known = offer(getattr(call, "offered_as", call), args, kwargs), set()
-                        if found is not NOT_TAKEN:
-                            return found
+                    may_override = any_overrides(classes) and not op.is_ignored
+                    found = offer(op.offered, args, kwargs) if may_override else NOT_TAKEN
+                    if found is not NOT_TAKEN:
+                        return found
+                    known = set() if may_override else fitted
                     args, kwargs = require_kinds(function, args, kwargs, known, classes)
             try:
-                if not node:
-                    return function(*args, **kwargs)
                 found = function(*args, **kwargs)
-                if found.__class__ is not Tensor:
-                    return recorded_as(node, found, args)
-                return found if args and args[0] is found else _named(found, node)
+                return _named(found, node, args) if node else found
             except UNCLEAR as error:
                 ours = _in_our_names(function, args, kwargs) if kwargs else None
                 if ours is None:
@@ -181,15 +165,25 @@ def checked(
             fold(error)
             raise
 
-    op = CompositeCall(call, function.__name__, known_as, cast and cast.name)
+    op = CompositeCall(call, function.__name__, known_as, cast_as)
     return wraps(function)(call)  # type: ignore[return-value]
 
 
-def _named(found: Any, node: str) -> Any:
-    """Return a result whose Node is shown under a name, if there are both."""
-    if node and (edge := found._edge) is not None:
+def _named(found: Any, node: str, args: Sequence[Any] = ()) -> Any:
+    """Return the result of a composite for args, its Node, if it has one, shown under a name."""
+    if found.__class__ is not Tensor:
+        return recorded_as(node, found, args)
+    if (edge := found._edge) is not None and not (args and args[0] is found):
         (edge.node if edge.__class__ is Edge else edge)._called = node
     return found
+
+
+def _write_into(target: Out, op: CompositeCall, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Return the tensor given as `out=`, with the result of a call."""
+    found = offer(op.offered, args, {**kwargs, "out": target.tensor})
+    if found is not NOT_TAKEN:
+        return found
+    return target.take(op.call(*args, **kwargs), (*args, *kwargs.values()))
 
 
 class CompositeCall:
@@ -198,13 +192,14 @@ class CompositeCall:
     __slots__ = ("call", "cast_as", "event_name", "is_ignored", "name")
     kind = "composite"
 
-    def __init__(self, call: Any, name: str, known_as: str | None, cast_as: Any) -> None:
-        self.call, self.name, self.cast_as = call, name, cast_as or ""
+    def __init__(self, call: Any, name: str, known_as: str | None, cast_as: str) -> None:
+        self.call, self.name = call, name
+        # Its name in autocast's lists, empty if it is in none.
+        self.cast_as = cast_as if cast_as in CAST_NAMES else ""
         self.event_name = event_of_function(name if known_as is None else known_as)
         self.is_ignored = name in IGNORED
 
     def event(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-        """Return the name of the event of a call, None for one without."""
         return self.event_name
 
     @property
@@ -213,15 +208,19 @@ class CompositeCall:
         return getattr(self.call, "offered_as", self.call)
 
     def general(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: None) -> Any:
-        """Call it."""
         return self.call(*args, **kwargs)
+
+    def cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the arguments in the dtype of autocast's lists, as its ops would see them."""
+        if not kwargs and args and args[0] is not None and TENSORS.issuperset(map(type, args)):
+            return cast_plain(self, self.cast_as, args), kwargs
+        # Together: the widest dtype is that of all.
+        found = cast_operands(self.cast_as, (*args, *kwargs.values()))
+        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
 
 def _ask_interpreters(
-    op: CompositeCall,
-    cast: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    op: CompositeCall, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return the result of an interpreter that takes the call, or NOT_TAKEN, and the arguments."""
     if modes.special == modes.timed:
@@ -231,8 +230,8 @@ def _ask_interpreters(
         return NOT_TAKEN, args, kwargs
     # Cast here, it needs no second call; a profile shows casts, so they are made by ops.
     if len(listed) == 1 and listed[0] is autocast and not of_process.interpreters:
-        if cast is not None:
-            args, kwargs = cast(args, kwargs)
+        if op.cast_as:
+            args, kwargs = op.cast(args, kwargs)
         return NOT_TAKEN, args, kwargs
     return offer_to(listed, op, (args, kwargs)), args, kwargs
 
@@ -265,40 +264,74 @@ def _in_our_names(
     return args, {names.get(key, key): value for key, value in kwargs.items()}
 
 
+def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Return a function that writes the result of function into its first argument."""
+
+    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        found = offer(inplace, (self, *args), kwargs)
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if not isinstance(self, Tensor):
+            fault = f"must be Tensor, not {type(self).__name__}"
+            raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
+        target, operands = First(f"{name}_", self), (self, *args, *kwargs.values())
+        target.accept(operands)
+        result = function(target.before(operands)[0], *args, **kwargs)
+        if result is NotImplemented:
+            raise TypeError(f"{name}_(): unsupported arguments")
+        return target.take(result, operands)
+
+    return dressed_as_twin(inplace, name, function, TWIN_DOC)
+
+
+def dressed_as_twin(
+    inplace: Any, name: str, function: Callable[..., Any], doc: str
+) -> Callable[..., Tensor]:
+    """Return an in-place twin with the name and signature of function, which is an op's or a
+    composite's, without its `out=`; doc is its docstring, with `{}` for the name.
+    """
+    inplace.__name__ = inplace.__qualname__ = f"{name}_"
+    inplace.__doc__ = doc.format(name)
+    op = OPS.get(name)
+    if op is not None and op.__dict__.get("public") is function:
+        declared = op.declared
+    else:
+        declared = getattr(function, "__wrapped__", function)
+    inplace.__wrapped__ = declared
+    if "out" in (declared.__kwdefaults__ or ()):
+        signature = inspect.signature(declared)
+        taken = [p for p in signature.parameters.values() if p.name != "out"]
+        inplace.__signature__ = signature.replace(parameters=taken)
+    return inplace  # type: ignore[no-any-return]
+
+
 class SignatureWithOut(inspect.Signature):
     """The signature of a function with an `out=`, made when it is first read.
 
     The import makes 200 of them: at once they would take 2 % of its time, and 300 KB.
     """
 
-    __slots__ = ("_function", "_made")
+    __slots__ = ("_function",)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        # Not the base's, which needs the parameters.
-        self._function = function
-        self._made: inspect.Signature | None = None
+        self._function = function  # not the base's, which needs the parameters
 
-    def _whole(self) -> inspect.Signature:
-        if self._made is None:
-            found = inspect.signature(self._function)
-            out = inspect.Parameter(
-                "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
-            )
-            self._made = found.replace(parameters=[*found.parameters.values(), out])
-        return self._made
-
-    @property
-    def _parameters(self) -> Any:
-        return self._whole().parameters
-
-    @property
-    def _return_annotation(self) -> Any:
-        return self._whole().return_annotation
+    def __getattr__(self, name: str) -> Any:
+        """Make the signature at the first use of the base's attributes."""
+        made = inspect.signature(self._function)
+        out = inspect.Parameter(
+            "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
+        )
+        parameters = [*made.parameters.values(), out]
+        super().__init__(parameters, return_annotation=made.return_annotation)
+        return object.__getattribute__(self, name)
 
     def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
         """Return a plain signature with the changes."""
-        return self._whole().replace(**changes)
+        return inspect.Signature(
+            list(self.parameters.values()), return_annotation=self.return_annotation
+        ).replace(**changes)
 
     def __reduce__(self) -> Any:
         """Pickle as a plain signature."""
-        return self._whole().__reduce__()
+        return self.replace().__reduce__()

@@ -34,11 +34,11 @@ HOMES: Final = {
 OPERAND: Final = "Tensor | complex"
 # The dtypes that an `out=` may have: see Note [Casting into out] in target.py.
 OUT_WORDS: Final = {
-    "same": "an out= is of the result's dtype",
+    "same": "an out= has the result's dtype",
     "cast": "the result is cast into an out= of any dtype",
-    "kept": "as cast, but a result of the operand's dtype is not",
-    "truth": "as same, but numbers of uint8 may tell the truth, too",
-    "kind": "the result is cast into an out= of its kind, complex or real",
+    "kept": "as cast, but a result that has the operand's dtype is not cast",
+    "truth": "as same, but an out= of uint8 also takes truth values",
+    "kind": "the result is cast into an out= of the same kind: complex or real",
 }
 # The memory that an `out=` may use: see Note [Memory of out] in target.py. For the first operand
 # and the others: None is any memory, False exactly its memory or separate memory, True only
@@ -168,9 +168,7 @@ def homes_of(name: str, text: str) -> frozenset[str]:
 
 @functools.cache
 def shared(words: frozenset[str]) -> frozenset[str]:
-    """Return one set for all equal ones: otherwise each of hundreds of ops would have 216 bytes
-    more.
-    """
+    """Return one set for all equal ones: hundreds of ops would each have 216 bytes more."""
     return words
 
 

@@ -28,8 +28,8 @@ from .op import OPS, Op
 # The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
 # reaches the leaves.
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
-# The ops of primitives in derivatives: of the function whose steps have a gradient of 0, and of the
-# sigmoid whose own derivatives keep their tails.
+# Primitives that another op replaces in derivatives: a floor_divide whose gradient is 0, and a
+# sigmoid whose derivatives stay exact far from 0.
 _DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
 # Instead of a partial: the function has no derivative by this input, or none with a meaning, and a
 # request for it raises an error instead of returning nothing.
@@ -59,76 +59,29 @@ REFUSED = "refused"
 Derivatives = tuple[Callable[..., Any] | None, ...]
 
 
-class PointwiseRule:
-    """The declaration of a pointwise op: what every call of it follows from. `derives` and
-    `refusals` are registered later. See PointwiseOp for the words.
-    """
-
-    name: str
-    tensors: tuple[str, ...]
-    numbers: tuple[str, ...]
-    body: str
-    partials: tuple[str | None, ...]
-    tails: tuple[str, ...]
-    dtype: str
-    takes_complex: bool
-    # Numbers that the dtype must hold, and numbers that do not affect the dtype.
-    held: frozenset[str]
-    factors: frozenset[str]
-    # See Note [Numbers beside half types] in pointwise.py.
-    exact: frozenset[str]
-    scaled_by: frozenset[str]
-    # The operands that no number may replace, and whether one may replace each of them.
-    tensors_only: frozenset[str]
-    has_numbers_alone: bool
-    refusals: list[Callable[..., str | None]]
-    # Replaces the derivative by the first operand, on Tensors; it takes the derivative that the
-    # partial gives.
-    derives: Callable[[Any], Any] | None
-
-    # No other word is taken.
-    __slots__ = tuple(__annotations__)
-
-    # A dataclass would have every `import fastdist` load `dataclasses`, and `inspect` with it.
-    def __init__(self, **words: Any) -> None:
-        self.refusals, self.derives = [], None
-        for name, value in words.items():
-            setattr(self, name, value)
-
-    @property
-    def looks_at_operands(self) -> bool:
-        """Whether a refusal depends on more than dtypes."""
-        return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
-
-    @property
-    def may_record(self) -> bool:
-        """Whether a gradient may flow through it."""
-        return any(partial is not None for partial in self.partials)
-
-
 class Form:
-    """The bodies of a pointwise op over its tensors and `number_names`, while its other numbers
+    """The bodies of op, a PointwiseOp, over its tensors and `number_names`, while its other numbers
     have their `defaults`. An op with numbers has two forms: in most calls all numbers are at their
     defaults, which are then parts of the bodies. Texts are read when they are first needed.
     """
 
-    def __init__(self, rule: PointwiseRule, defaults: Mapping[str, Any]) -> None:
-        self.rule, self.defaults = rule, defaults
-        self.number_names = () if defaults else rule.numbers
-        self.body_names = (*rule.tensors, *self.number_names)
+    def __init__(self, op: Any, defaults: Mapping[str, Any]) -> None:
+        self.op, self.defaults = op, defaults
+        self.number_names = () if defaults else op.attributes
+        self.body_names = (*op.tensors, *self.number_names)
 
     def _read(self, text: str, *more: str) -> Body:
         """Return the body of a text of the declaration over the op's names and more.
 
         Raises  ScalarSyntaxError naming the word and its column
         """
-        body = scalar.parse(text, (*self.rule.tensors, *self.rule.numbers, *more))
+        body = scalar.parse(text, (*self.op.tensors, *self.op.attributes, *more))
         return with_defaults(body, self.defaults) if self.defaults else body
 
     @cached_property
     def body(self) -> Body:
         """The body over the op's tensors and numbers."""
-        return self._read(self.rule.body)
+        return self._read(self.op.text)
 
     @cached_property
     def run_body(self) -> Body:
@@ -138,13 +91,13 @@ class Form:
     @cached_property
     def gradient_bodies(self) -> tuple[Body | None, ...]:
         """Per input, the gradient in terms of the op's names, out and g; None where it has none."""
-        texts = [None if one == REFUSED else one for one in self.rule.partials]
+        texts = [None if one == REFUSED else one for one in self.op.partials]
         return tuple([t if t is None else gradient_of(self._read(t, "out", "g")) for t in texts])
 
     @cached_property
     def tail_bodies(self) -> tuple[Body, ...]:
         """Per input, the gradient that keeps its tail; empty where there is no such text."""
-        return tuple([gradient_of(self._read(text, "out", "g")) for text in self.rule.tails])
+        return tuple([gradient_of(self._read(text, "out", "g")) for text in self.op.tails])
 
     @cached_property
     def adjoint_bodies(self) -> tuple[Body | None, ...]:
@@ -159,13 +112,13 @@ class Form:
 
     def keeps_tails(self, dtype: DType) -> bool:
         """Return whether gradients of results of a dtype are computed by `tails`."""
-        return dtype is float64 and bool(self.rule.tails)
+        return dtype is float64 and bool(self.op.tails)
 
     def derivatives_need_first(self, *, keeps_spare: bool) -> bool:
         """Return whether derivatives need the first operand, whose old value an in-place op
         overwrites; keeps_spare says whether those by `tails` are used.
         """
-        first = self.rule.tensors[0]
+        first = self.op.tensors[0]
         asked = any(body is not None and first in body.used for body in self.gradient_bodies)
         return asked or (keeps_spare and first in self.spare_names)
 
@@ -178,7 +131,7 @@ class Form:
     def tangent_makers(self, dtype: DType) -> Derivatives:
         """Return the same functions where g is a tangent."""
         with_tails = not dtype.is_complex if not self.spare_names else dtype is float64
-        return self.derivatives_with_tails if self.rule.tails and with_tails else self.derivatives
+        return self.derivatives_with_tails if self.op.tails and with_tails else self.derivatives
 
     @cached_property
     def derivatives(self) -> Derivatives:
@@ -200,7 +153,7 @@ class Form:
 
     @cached_property
     def _given(self) -> tuple[str, ...]:
-        return (*self.rule.tensors, *self.rule.numbers, "out", "g")
+        return (*self.op.tensors, *self.op.attributes, "out", "g")
 
     def _expressions(self, bodies: Sequence[Body | None]) -> Derivatives:
         pairs = zip(self.refusing, bodies, strict=True)
@@ -208,39 +161,22 @@ class Form:
             r or (None if b is None else tensor_expression(Body.of(b.tree, self._given)))
             for r, b in pairs
         ]
-        if self.rule.derives is not None and bodies[0] is not None:
-            made[0] = self.rule.derives(made[0])
+        if self.op.derives is not None and bodies[0] is not None:
+            made[0] = self.op.derives(made[0])
         return tuple(made)
 
     @cached_property
     def refusing(self) -> Derivatives:
-        """For each input the function that refuses its gradient; None where there is a gradient, or
-        nothing to refuse.
-        """
-        refused = [partial == REFUSED for partial in self.rule.partials]
-        alike = len(set(refused)) == 1
-        return tuple(
-            [
-                refusing(self.rule.name, "" if alike else name) if is_refused else None
-                for name, is_refused in zip(self.rule.tensors, refused, strict=True)
-            ]
-        )
-
-    def gradient_inputs(self, i: int) -> tuple[str, ...]:
-        """Return the names that the gradient by input i uses, in the order of its kernel."""
-        body = self.gradient_bodies[i]
-        if body is None:
-            return ("g",) if self.refusing[i] else ()
-        if not self.rule.tails:
-            return body.in_used_order().names
-        used = body.used | self.tail_bodies[i].used
-        return tuple([name for name in body.names if name in used])
+        """For each input the function that refuses its gradient; None where nothing is refused."""
+        name, pairs = self.op.name, zip(self.op.tensors, self.op.partials, strict=True)
+        by = [one if partial == REFUSED else None for one, partial in pairs]
+        if None not in by:
+            return tuple([refusing(name, "") for _ in by])
+        return tuple([None if one is None else refusing(name, one) for one in by])
 
 
 def gradient_of(body: Body) -> Body:
-    """Return the body of `g * partial` for a partial over names that end in g, or the partial
-    itself if it mentions g.
-    """
+    """Return the body of `g * partial`; of the partial itself if it mentions g, the last name."""
     names = body.names
     if "g" in body.used:
         return body
@@ -333,16 +269,15 @@ def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; for numbers alone, such as an op's own, return its value."""
     if any(isinstance(arg, Tensor) for arg in args):
         op = OPS[_DERIVED_AS.get(primitive, primitive)]
-        form: Form | None = getattr(op, "form", None)
-        rule = None if form is None else form.rule
-        if rule is not None and rule.dtype == "number":
+        pointwise: Any = op if op.kind == "pointwise" else None
+        if pointwise is not None and pointwise.dtype_rule == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
             # As a tensor, since the short path of an op begins with one.
-            exact = rule is not None and op.tensors[0] in rule.exact
+            exact = pointwise is not None and op.tensors[0] in pointwise.exact
             args = (constant(args[0], args[1], exact), args[1])
-        if rule is not None and rule.tensors_only:
-            only, given = rule.tensors_only, zip(op.tensors, args, strict=True)
+        if pointwise is not None and pointwise.tensors_only:
+            only, given = pointwise.tensors_only, zip(op.tensors, args, strict=True)
             args = tuple([_as_tensor(arg, args) if name in only else arg for name, arg in given])
         return op.public(*(_with_integers(op, args) if op.attributes else args))
     return _of_numbers(primitive, len(args))(*[np.asarray(arg, np.float64) for arg in args]).item()
@@ -386,10 +321,7 @@ def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
     if isinstance(arg, Tensor):
         return arg
     like = next(one for one in beside if isinstance(one, Tensor))
-    dtype = like._layout.dtype
-    is_made = arg.__class__ in NUMBERS and not dtype.is_half
-    made = constant(arg, like) if is_made else arg
-    return made if isinstance(made, Tensor) else from_array(as_operand(arg, dtype))
+    return from_array(as_operand(arg, like._layout.dtype))
 
 
 def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -24,33 +24,19 @@ from .op import OPS
 
 # PyTorch's names of kernels, in its errors, where they are not the op's with "_cpu" behind it.
 _KERNELS: Final = {
+    **{name: f"{name}_vml_cpu" for name in ("exp", "floor", "round", "sqrt")},
+    **{name: name for name in ("bmm", "dot", "isfinite", "isinf", "masked_fill", "pow")},
     "rand": "check_uniform_bounds",
     "randn": "normal_kernel_cpu",
     "add": "add_stub",
     "sub": "add_stub",
-    "pow": "pow",
-    "exp": "exp_vml_cpu",
-    "sqrt": "sqrt_vml_cpu",
-    "floor": "floor_vml_cpu",
-    "round": "round_vml_cpu",
-    "masked_fill": "masked_fill",
-    "isinf": "isinf",
-    "isfinite": "isfinite",
-    "bmm": "bmm",
-    "dot": "dot",
     "prod": "prod_out_cpu",
     "softmax": "softmax_kernel_impl",
 }
-_SIGNED: Final = lambda dtype: dtype is not float8_e8m0fnu  # noqa: E731
-_EVERY: Final = lambda dtype: True  # noqa: E731
 # Pointwise ops that PyTorch has for float8 operands -> for which of the types.
 _COMPUTED: Final[dict[str, Callable[[DType], bool]]] = {
-    "eq": _EVERY,
-    "ne": _EVERY,
-    "isnan": _EVERY,
-    "where": _EVERY,
-    "mul": _EVERY,
-    "abs": _SIGNED,
+    **dict.fromkeys(("eq", "isnan", "mul", "ne", "where"), lambda dtype: True),
+    "abs": lambda dtype: dtype is not float8_e8m0fnu,
     "isinf": lambda dtype: dtype is float8_e5m2,
     "isfinite": lambda dtype: dtype in (float8_e5m2, float8_e8m0fnu, float32),
 }
@@ -78,7 +64,7 @@ def computed_in_float32(name: str, dtype: DType, operands: Sequence[Any]) -> boo
     takes = _COMPUTED.get(name)
     if takes is None or not takes(dtype):
         return False
-    # As in PyTorch, whose product with a number has no kernel.
+    # PyTorch has no kernel for the product of a float8 tensor with a number either.
     return name != "mul" or all(isinstance(o, Tensor) for o in operands)
 
 

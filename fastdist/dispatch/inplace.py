@@ -14,7 +14,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, offer
 from ..devices.backend import backend_of
 from ..graph.call_node import CallNode
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved, write_through
@@ -26,7 +26,6 @@ from ..graph.unpacking import SavedView
 from ..interpreters.batched_tensor import level_of
 from ..interpreters.batching import change_batch
 from ..interpreters.sparse_rules import is_sparse, meet_sparse
-from ..interpreters.torch_function import none_overrides
 from ..interpreters.tracing import active_recorder, traced
 from ..tensor.broadcast import broadcast_shapes, sum_array_to
 from ..tensor.constants import is_plain_number, placed, require_held
@@ -76,19 +75,14 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
         return
     edge, extra = target._edge, target._extra
     of_base = None if extra is None or extra.base is None else extra.base._edge
-    if edge is not None and edge.is_accumulate and edge is not of_base:
+    is_leaf = edge is not None and edge.is_accumulate and edge is not of_base
+    if is_leaf or (of_base is not None and of_base.is_accumulate):
+        what = "a leaf" if is_leaf else "a view of a leaf"
         raise GraphError(
-            "a leaf Variable that requires grad is being used in an in-place operation. "
+            f"{what} Variable that requires grad is being used in an in-place operation. "
             "Wrap the change in no_grad(), or work on a clone()."
         )
-    if extra is None or of_base is None:
-        return
-    if of_base.is_accumulate:
-        raise GraphError(
-            "a view of a leaf Variable that requires grad is being used in an in-place operation. "
-            "Wrap the change in no_grad(), or work on a clone()."
-        )
-    if extra.made_in_no_grad:
+    if of_base is not None and extra is not None and extra.made_in_no_grad:
         raise GraphError(
             "A view was created in no_grad mode and is being modified inplace with grad mode "
             "enabled. Make the view and the change both inside no_grad(), or both outside."
@@ -99,7 +93,7 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
     """Return whether an in-place op on a CPU tensor may write without further checks: it will
     record, carry and refuse nothing, whatever Tensor it reads.
     """
-    if target.__class__ not in PLAIN or modes.special:
+    if target.__class__ not in modes.plain:
         return False
     if not modes.grad_off or tls.grad:
         extra = target._extra
@@ -135,9 +129,7 @@ def will_record(operands: Sequence[Any], layout: Layout) -> bool:
 
 
 def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
-    """Return the present value of target: a copy where its Node may keep it, because its memory
-    will be overwritten.
-    """
+    """Return the present value of target: a copy where its Node may keep it."""
     if not is_differentiated(target, *others):
         return target
     before, extra = value_before(target), target._extra
@@ -220,7 +212,6 @@ class StaleView(Node):
         begin_node(self, (), layout)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Raise GraphError."""
         raise GraphError(
             "A view was created in no_grad mode and its base or another view of its base has been "
             "modified inplace with grad mode enabled. "
@@ -232,9 +223,7 @@ class StaleView(Node):
 
 
 class CopySlices(CallNode):
-    """The Node of a base with a view that was changed in place: the gradient passes, except for
-    that view's part.
-    """
+    """The Node of a base with a view that was changed in place: that view takes its part of g."""
 
     __slots__ = ()
     saved_names = ("function", "steps")
@@ -247,9 +236,6 @@ class CopySlices(CallNode):
         self.steps = steps
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the base's gradient with the view's part passed through the op, and the other
-        inputs' gradients.
-        """
         layout = self.output_layout
         backend = backend_of(layout.device.type)
         if self._is_dense_in_other_order():
@@ -270,7 +256,6 @@ class CopySlices(CallNode):
         return (result, *others)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same gradients as Tensors."""
         result = OPS["packed"].public(g)
         if self._is_dense_in_other_order():
             packed, result = result, wrap(empty_in_layout(self.output_layout), self.output_layout)
@@ -293,7 +278,6 @@ class CopySlices(CallNode):
         )
 
     def release(self) -> None:
-        """Release the saved values."""
         self.function.release()
 
 
@@ -324,44 +308,32 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return _overwrite(self, src, self._array, non_blocking=non_blocking)
 
 
-def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
-    """Write a random result; the Node has the name of the draw, which PyTorch's name gives."""
-    node = _copied(self, drawn)
-    if node is not None:
-        node._called = node_named(known_as)
-    return self
-
-
-def copy_computed(self: Tensor, computed: Tensor) -> Tensor:
-    """Write a computed result over self; the Node has the name of the op that computed it."""
-    node = _copied(self, computed)
-    if node is not None:
-        node.in_place = True
-    return self
-
-
-def _copied(target: Tensor, source: Tensor) -> CopyBackwards | None:
-    """Write source over target and return the Node of the write, if there is one."""
+def copy_result(target: Tensor, result: Tensor, known_as: str = "") -> Tensor:
+    """Write a result over target and return target. The Node of the write has PyTorch's name of the
+    function that made the result, or else the name of the op that computed it.
+    """
     before = target._edge
-    node = copy_(target, source)._edge
-    return node if node is not before and node.__class__ is CopyBackwards else None
+    node = copy_(target, result)._edge
+    if node is not before and node.__class__ is CopyBackwards:
+        if known_as:
+            node._called = node_named(known_as)
+        else:
+            node.in_place = True
+    return target
 
 
 def _offer_inplace(
     method: Callable[..., Any], operands: tuple[Any, ...], more: dict[str, Any] | None = None
 ) -> Any:
-    """Return the result of an in-place method for a batch, an interpreter or an unresolved view;
-    NOT_TAKEN if none takes it.
-    """
+    """Return the result of an in-place method that its operands or an interpreter take over."""
     if modes.tracers and level_of(operands):
         # A number that differs between the calls has an axis in the batch, which fill_ would not
         # take.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
-    if (modes.tracers and mode_is_open()) or not none_overrides(operands[1:]):
-        found = offer(method, operands, more or {})
-        if found is not NOT_TAKEN:
-            return found
+    found = offer(method, operands, more or {})
+    if found is not NOT_TAKEN:
+        return found
     recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
         return traced(recorder, method.__name__, method, operands)
@@ -385,7 +357,8 @@ def _overwrite(
     require_apart(self, (src,))
     layout = self._layout
     if not isinstance(src, Tensor):
-        src = _number(src, layout)
+        is_array = isinstance(src, np.ndarray)
+        src = from_users_array(src) if is_array else from_array(placed(src, layout.dtype))
     met = broadcast_shapes("copy_", [src._layout.shape, layout.shape])
     require_result_fits("copy_", self, met, layout.dtype)
     recording = will_record((self, src), layout)
@@ -396,7 +369,7 @@ def _overwrite(
         if called:
             node._called = called
         set_history(self, node)
-    if modes.special and layout.dtype.may_have_gradient:
+    if layout.dtype.may_have_gradient:
         carry((self,), (self, src), partial(_tangent_of_copy, layout))
     return self
 
@@ -404,12 +377,6 @@ def _overwrite(
 def _tangent_of_copy(layout: Layout, _: Any, tangents: Any, outs: Any) -> tuple[Tensor]:
     """Return the source's tangent as the tangent of the tensor that it was written into."""
     return (zeros_like(outs[0]) if tangents[1] is None else fitted(tangents[1], layout),)
-
-
-def _number(value: Any, layout: Layout) -> Tensor:
-    if isinstance(value, np.ndarray):
-        return from_users_array(value)
-    return from_array(placed(value, layout.dtype))
 
 
 def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> None:
@@ -437,7 +404,6 @@ class CopyBackwards(CallNode):
         self.source = src._layout
 
     def name_of_call(self) -> str:
-        """Return the name that graphs show."""
         source = node_of(self.edges[1]) if hasattr(self, "in_place") else None
         if source is None or hasattr(self, "_called"):
             return CallNode.name_of_call(self)
@@ -445,7 +411,6 @@ class CopyBackwards(CallNode):
         return name
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return zeros, and g in the shape and dtype of the source."""
         layout, source, passed = self.output_layout, self.source, None
         nothing = None if self.edges[0] is None else zeros_of(layout)
         if self.edges[1] is not None:
@@ -454,7 +419,6 @@ class CopyBackwards(CallNode):
         return nothing, passed
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same gradients as Tensors."""
         # Not g * 0.0, which is NaN where g is infinite.
         nothing = None if self.edges[0] is None else OPS["clone"].public(g).detach().zero_()
         passed = None
@@ -516,4 +480,4 @@ def zero_(self: Tensor) -> Tensor:
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     """Write the result of an op over target, and return it; name is the name of the in-place op."""
     require_result_fits(name, target, result._layout.shape, result._layout.dtype)
-    return copy_computed(target, result)
+    return copy_result(target, result)

@@ -79,9 +79,7 @@ class RecordedOp(Op[P, R]):
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are computed, and from which values; None for an input
-        without one.
-        """
+        """How the gradients by the inputs are computed; None for an input without one."""
         raise NotImplementedError(self.name)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
@@ -114,15 +112,14 @@ class OpNode(CallNode):
     naming_route: Route  # never changes for an op whose Nodes are named after their values
 
     def name_of_call(self) -> str:
-        """Return the name that graphs show."""
         tell = None if hasattr(self, "_called") else self.op.node_namer
         return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
     def has_number(self, name: str) -> bool:
-        """Return whether a number was in the place of a tensor; once released, or where no gradient
-        needs it, whether that is possible.
+        """Return whether the call had a number in the place of this tensor.
 
-        Note    for an op that names its Nodes
+        If the Node has released the operand, or never kept it, return whether the op allows it.
+        Only ops that name their Nodes use this.
         """
         saved = getattr(self, name, None)
         if saved is not None:
@@ -140,13 +137,10 @@ class OpNode(CallNode):
         results: Sequence[Tensor],
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record a call of the general path; attach gives its result the edge, if the result needs
-        more than the Node.
-        """
+        """Record a call of the general path; attach gives its result the edge, if given."""
         several = self.op.several
-        begin_node(
-            self, edges, tuple([r._layout for r in results]) if several else results[0]._layout
-        )
+        layouts = tuple([result._layout for result in results])
+        begin_node(self, edges, layouts if several else layouts[0])
         self.save(route, *operands, *numbers, results)
         if attach is not None:
             attach(results[0], self)
@@ -173,12 +167,8 @@ class OpNode(CallNode):
         part: OpNode = object.__new__(type(self))
         if self.is_shown:
             part.kind = self.kind
-        part.seq, part.hooks, part.output_layout, part.edges = (
-            self.seq,
-            None,
-            self.output_layout,
-            edges,
-        )
+        part.seq, part.hooks, part.edges = self.seq, None, edges
+        part.output_layout = self.output_layout
         for place in PLACES:
             setattr(part, place, getattr(self, place, None))
         part.route = self.route  # the last, as in NodeWriter._begin
@@ -211,9 +201,7 @@ def _wrapped(g: Any, layout: Layout) -> Tensor | None:
 def with_zero_second_order(
     gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
 ) -> Any:
-    """Return a gradient that was computed from g, with edges to the inputs on which it depends in
-    steps.
-    """
+    """Return the gradient of g with edges to the inputs on which it depends in steps."""
     if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
         return gradient
     # A batch does not have an edge: the values in it do.
@@ -227,9 +215,7 @@ def with_zero_second_order(
 
 
 class ZeroSecondOrder(Node):
-    """The Node of a gradient and the inputs on which it depends in steps: it passes all to the one,
-    zeros to the others.
-    """
+    """The Node of a gradient and the inputs on which it depends in steps: these get zeros."""
 
     __slots__ = ("layouts",)
 
@@ -240,11 +226,9 @@ class ZeroSecondOrder(Node):
         self.layouts = layouts
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return g, and zeros."""
         return g, *self._zeros()
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same gradients as Tensors."""
         pairs = zip(self._zeros(), self.layouts, strict=True)
         return g, *[z if z is None else from_array(z, layout.device) for z, layout in pairs]
 
@@ -253,20 +237,12 @@ class ZeroSecondOrder(Node):
         return [None if edge is None else zeros_of(layout) for edge, layout in pairs]
 
 
-_NAMES: Final[dict[str, Any]] = {
-    "__name__": None,  # see fastdist/kernels/cpu/silence.py
-    "OpNode": OpNode,
-    "storage_of": storage_of,
-    "_released": raise_released,
-    "_changed": raise_changed,
-    "_as_fresh": as_fresh,
-    "_require_fresh": require_fresh,
-    "_unpack_input": unpack_input,
-    "_unpack_spare": unpack_spare,
-    "_unpack_output": unpack_output,
-    "_reduced": reduce_recorded,
-    "_with_zero_second_order": with_zero_second_order,
-}
+_CALLED: Final[Sequence[Any]] = (
+    *(as_fresh, raise_changed, raise_released, reduce_recorded, require_fresh, storage_of),
+    *(unpack_input, unpack_output, unpack_spare, with_zero_second_order),
+)
+# For `__name__` see kernels/cpu/silence.py.
+_NAMES: Final = {f"_{one.__name__}": one for one in _CALLED} | {"__name__": None, "OpNode": OpNode}
 
 
 class NodeWriter:
@@ -319,11 +295,8 @@ class NodeWriter:
         `out` that is new has no Storage yet, and no other thread knows it.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
-        lines = [
-            f"{node}.route = {at['naming_route']} = _route"
-            if self.op.node_namer
-            else f"{node}.route = _route"
-        ]
+        naming = f"{at['naming_route']} = " if self.op.node_namer else ""
+        lines = [f"{node}.route = {naming}_route"]
         for name in self.saved:
             keep = [
                 f"{at[name]} = {name}; _s = {name}._storage",
@@ -334,7 +307,7 @@ class NodeWriter:
         if "out" in self.results:
             keep = [
                 "_s = out._storage",
-                "if _s is None: _s = storage_of(out)",
+                "if _s is None: _s = _storage_of(out)",
                 f"{at['out']} = (out._array, _s, _s.version, out._extra)",
             ]
             if is_new:
@@ -346,10 +319,9 @@ class NodeWriter:
         if "others" in self.results:
             lines.append(f"{at['others']} = others")
         if "outs" in self.results:
-            keep = ["_found = [(_o, storage_of(_o)) for _o in outs]"]
-            keep.append(
-                f"{at['outs']} = [(_o._array, _s, _s.version, _o._extra) for _o, _s in _found]"
-            )
+            keep = ["_found = [(_o, _storage_of(_o)) for _o in outs]"]
+            one = "(_o._array, _s, _s.version, _o._extra)"
+            keep.append(f"{at['outs']} = [{one} for _o, _s in _found]")
             lines += self._if_wanted("outs", keep, f"{at['outs']} = None")
         return lines
 
@@ -367,7 +339,12 @@ class NodeWriter:
         # read before is still saved, whatever a pass of another thread does meanwhile.
         kept = (*self.saved, *self.numbers, *self.results)
         held = [f"{name} = self.{self.place[name]}" for name in kept]
-        return [self.edges, *held, "_route = self.route", "if _route is None: _released(self)"]
+        return [
+            self.edges,
+            *held,
+            "_route = self.route",
+            "if _route is None: _raise_released(self)",
+        ]
 
     def apply(self) -> str:
         """Return the method on raw arrays. No Route computes raw gradients of several results."""
@@ -377,7 +354,7 @@ class NodeWriter:
         lines += ["_gradients = _route.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
             version = f"self.{self.place[f'{name}_version']}"
-            raising = f"_changed(self, {name}, {name}._layout, {version}, _s.version)"
+            raising = f"_raise_changed(self, {name}, {name}._layout, {version}, _s.version)"
             is_spare = name in self.op.spare_names
             lines += [
                 f"if {name} is not None:",
@@ -390,7 +367,8 @@ class NodeWriter:
             lines += [
                 "if out is not None:",
                 "    out, _s, _v, _ = out",
-                "    if _s.version != _v: _changed(self, None, self.output_layout, _v, _s.version)",
+                "    if _s.version != _v:",
+                "        _raise_changed(self, None, self.output_layout, _v, _s.version)",
             ]
         if "others" in self.results:
             lines += [
@@ -430,15 +408,14 @@ class NodeWriter:
                     lines.append(f"_all{i} = {found} if {some} else None")
                 found = f"_all{first}[{one.together.index(tensors[i])}]"
             if recorded:
-                found = f"_reduced({found}, {tensors[i]}_layout, (_route.op, {i}))"
+                found = f"_reduce_recorded({found}, {tensors[i]}_layout, (_route.op, {i}))"
                 if self.op.piecewise:
                     found = f"_with_zero_second_order({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
             # The gradient of a single input is needed, or there would not be a Node.
-            results += (
-                f"{found}, " if len(given) == 1 else f"{found} if _e{i} is not None else None, "
-            )
+            unless = "" if len(given) == 1 else f" if _e{i} is not None else None"
+            results += f"{found}{unless}, "
         return [*lines, f"_found = ({results})"]
 
     def apply_recorded(self) -> str:
@@ -458,16 +435,14 @@ class NodeWriter:
             unpack = "_unpack_spare" if name in op.spare_names else "_unpack_input"
             lines.append(f"if {name} is not None: {name} = {unpack}({given})")
         if "out" in self.results:
-            lines.append(
-                "if out is not None: out = _unpack_output(self, out, self.output_layout, self)"
-            )
+            unpacked = "_unpack_output(self, out, self.output_layout, self)"
+            lines.append(f"if out is not None: out = {unpacked}")
         if "others" in self.results:
             lines.append("_require_fresh(self, others)")
         if "outs" in self.results:
             one = "_unpack_output(self, _o, self.output_layout[_i], self.edge_of(_i))"
-            lines.append(
-                f"if outs is not None: outs = tuple([{one} for _i, _o in enumerate(outs)])"
-            )
+            every = f"tuple([{one} for _i, _o in enumerate(outs)])"
+            lines.append(f"if outs is not None: outs = {every}")
         if "grads" in asked:
             lines.append("grads = tuple(g)")
         if "plan" in asked:
@@ -476,9 +451,7 @@ class NodeWriter:
         return _method("apply_recorded(self, g, keep)", lines)
 
     def _holds(self, *, local: bool) -> str:
-        """Return the condition that a Node holds saved values, which may be in local names; empty
-        where each Node does.
-        """
+        """Return the condition that a Node holds saved values; empty where each Node does."""
         sure = {*self.held} - self.op.optional
         if "others" in sure or all(
             names & sure

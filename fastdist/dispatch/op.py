@@ -13,9 +13,9 @@ from ..core.device import CPU, Device
 from ..core.errors import DeclarationError, DeviceError
 from ..core.folded_frames import fold
 from ..core.generated_code import register_text
-from ..core.torch_function import NEVER_ASKED, NOT_TAKEN, mode_is_open
-from ..graph.modes import modes
-from ..interpreters.torch_function import none_overrides, offer_op
+from ..core.torch_function import NOT_TAKEN
+from ..graph.modes import set_plain_classes
+from ..interpreters.torch_function import offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .declaration import (
@@ -32,6 +32,7 @@ from .declaration import (
 from .signature import NUMPY_NAMES, UNCLEAR, explain, find_fault, require_fits
 
 PLAIN = frozenset({Tensor, Parameter})
+set_plain_classes(PLAIN)
 # Operands, or attributes, of a call.
 Given = tuple[Any, ...]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -135,9 +136,7 @@ class Op(Generic[P, R]):
 
     @functools.cached_property
     def called(self) -> str:
-        """The name in errors: for a part of other ops, PyTorch's name for the function that users
-        called.
-        """
+        """The name in errors: for a part of other ops, PyTorch's name for what users called."""
         return self.name if self.homes else without_formula(self.known_as)
 
     @property
@@ -216,14 +215,9 @@ class Op(Generic[P, R]):
 
         def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
             try:
-                if (
-                    (modes.tracers and mode_is_open())
-                    or not none_overrides(operands)
-                    or type(out) not in NEVER_ASKED
-                ):
-                    found = offer_op(self, operands, attributes, out)
-                    if found is not NOT_TAKEN:
-                        return found
+                found = offer_op(self, operands, attributes, out)
+                if found is not NOT_TAKEN:
+                    return found
                 attributes = self.fit_attributes(attributes)
                 try:
                     return finish(self, self.general(operands, attributes, out), operands)
@@ -251,9 +245,9 @@ OPS: dict[str, Op] = {}
 def declarator(
     kind: Callable[Concatenate[Declared, Options], AnyOp],
 ) -> Callable[Options, Callable[[Declared], AnyOp]]:
-    """Return the decorator that declares ops of a kind, with the arguments of its class: the
-    decorated function gives name, signature and docstring. Two ops of one name are an error of
-    ours.
+    """Return the decorator that declares ops of a kind; it takes the arguments of the kind's class.
+
+    The decorated function has the op's name, signature and docstring. Names must be unique.
     """
 
     def with_options(
@@ -278,9 +272,7 @@ def declarator(
 
 
 def public_function(op: Op) -> Callable[..., Any]:
-    """Write the function that users call, with their signature, so that Python itself checks the
-    call.
-    """
+    """Write the function that users call, with their signature: Python itself checks the call."""
     names: dict[str, Any] = {"_op": op, "_general": op.general_call()}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
@@ -314,7 +306,10 @@ def public_function(op: Op) -> Callable[..., Any]:
         keywords.append("memory_format=None")
     parts += keywords if starred or not keywords else ["*", *keywords]
     lines = [f"def public({', '.join(parts)}):\n"]
-    lines += _joined_list(listed, op.also_listed) if listed else []
+    for name in lists if listed else ():
+        # Given whole and by name: permute(x, 1, 0), or permute(x, dims=(1, 0)).
+        given = f"_{listed}" if name == listed else listed
+        lines.append(f"    {listed} = {given} if {name} is _absent else (*{given}, {name})\n")
     for name in aliased:
         other = NUMPY_NAMES[name]
         default = "_absent" if name in required else f"_default_{name}"
@@ -334,16 +329,6 @@ def public_function(op: Op) -> Callable[..., Any]:
     public = define(op, head + tail, names)
     op.written = (public, head, tail)
     return public
-
-
-def _joined_list(name: str, also: str | None) -> list[str]:
-    """Return the lines by which a list may be given whole and by name: permute(x, 1, 0), or
-    permute(x, dims=(1, 0)).
-    """
-    lines = [f"    {name} = _{name} if {name} is _absent else (*_{name}, {name})\n"]
-    if also:
-        lines.append(f"    if {also} is not _absent: {name} = (*{name}, {also})\n")
-    return lines
 
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
@@ -381,9 +366,7 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 def replace_code(function: Any, source: str, name: str) -> None:
-    """Give a function that `define` made other code with the same signature: every reference to it
-    runs that from now on.
-    """
+    """Give a function that `define` made other code with the same signature."""
     names = dict(function.__globals__)
     exec(_compiled(source), names)
     function.__code__ = _code_of(names, source, name)
@@ -408,9 +391,7 @@ def _compiled(source: str) -> CodeType:
 
 
 def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
-    """Turn the NotImplemented that an operator returns into the TypeError that a function
-    raises.
-    """
+    """Turn an operator's NotImplemented into the TypeError that a function raises."""
     if result is NotImplemented:
         given = ", ".join(type(operand).__name__ for operand in operands)
         alone = all(isinstance(operand, int | float) for operand in operands)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from ..core.dtypes import FLOAT8, WORDS, DType, bool_, int64
+from ..core.dtypes import FLOAT8, DType, bool_, int64
 from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
 from ..core.short_repr import short_repr
 from ..graph.modes import tls
@@ -25,7 +25,7 @@ from ..tensor.constants import (
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
 from ..tensor.tensor import Tensor, from_array, wrap
-from .call import GeneralPath
+from .call import GeneralPath, require_no
 from .declaration import (
     DTYPE_RULES,
     NUMBER_RULES,
@@ -36,7 +36,7 @@ from .declaration import (
     require_word,
     shared,
 )
-from .derive import REFUSED, ZERO, Derivatives, Form, PointwiseRule
+from .derive import REFUSED, ZERO, Derivatives, Form
 from .node_writer import Gradient
 from .op import OPS, Given, Op, P, R, common_device, declarator
 from .pointwise_route import find_functions, keep_for_short_path, new_route
@@ -45,7 +45,7 @@ from .short_path import write_short_path
 from .signature import ArgumentError, require_tensors
 from .tangents import carry, combined, zeros_like
 
-# Note [Numbers beside half types]
+# Note [Numbers next to half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
 # PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only numbers that are
 # compared with elements, or replace one, are rounded first. `exact` names the ones that are not
@@ -64,17 +64,24 @@ class PointwiseOp(GeneralPath[P, R]):
     body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
     names the attributes that the dtype must be able to hold, although for half types they are
     computed with in float32; `factors` those that scale an operand and do not affect the result's
-    dtype; `exact` and `scaled_by` are about half types, see Note [Numbers beside half types].
+    dtype; `exact` and `scaled_by` are about half types, see Note [Numbers next to half types].
     piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in
     node_writer.py. `tails` are partials without a difference that cancels: see Note [Tails] in
     derive.py.
     """
 
-    __slots__ = ("form", "may_record", "number_names", "piecewise", "rule", "usual")
+    __slots__ = (
+        "dtype_rule", "exact", "factors", "form", "has_numbers_alone", "held", "may_record",
+        "number_names", "partials", "piecewise", "refusals", "scaled_by", "tails",
+        "takes_complex", "tensors_only", "text", "usual",
+    )  # fmt: skip
     kind = "pointwise"
     homes = frozenset({"function", "method", "inplace"})
     fresh = True
     form: Form
+    # Replaces the derivative by the first operand, on Tensors; it takes the one that the partial
+    # gives.
+    derives: Callable[[Any], Any] | None = None
     # Makes the tangent that follows from the tangent of the first operand, where the derivative by
     # it does not: a function of the inputs, out and the tangent.
     pushes: Callable[..., Any] | None = None
@@ -109,31 +116,27 @@ class PointwiseOp(GeneralPath[P, R]):
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
         every = (*self.tensors, *self.attributes)
         exact = " ".join(self.attributes) if exact is None else exact
-        self.rule = PointwiseRule(
-            name=self.name,
-            tensors=self.tensors,
-            numbers=self.attributes,
-            body=_require_text(self.name, body),
-            partials=_partials_for(self.tensors, partials, self.name),
-            tails=tuple(tails),
-            dtype=dtype,
-            takes_complex=takes_complex,
-            held=self._named("held", held, self.attributes),
-            factors=self._named("factors", factors, self.attributes),
-            exact=self._named("exact", exact, every),
-            scaled_by=self._named("scaled_by", scaled_by, self.tensors),
-            tensors_only=shared(frozenset(self.tensors[:leading])),
-            has_numbers_alone=numbers == "everywhere",
-        )
+        _require_texts(self.name, self.tensors, body, partials)
+        self.text, self.tails = body, tuple(tails)
+        self.partials = tuple(partials) or (None,) * count
+        self.dtype_rule, self.takes_complex = dtype, takes_complex
+        self.held = self._named("held", held, self.attributes)
+        self.factors = self._named("factors", factors, self.attributes)
+        self.exact = self._named("exact", exact, every)
+        self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
+        # The operands that no number may replace, and whether one may replace each of them.
+        self.tensors_only = shared(frozenset(self.tensors[:leading]))
+        self.has_numbers_alone = numbers == "everywhere"
+        self.refusals: list[Callable[..., str | None]] = []
         if tails and len(tails) != count:
             raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
-        self.may_record = self.rule.may_record
-        self.form = self.usual = Form(self.rule, {})
+        self.may_record = any(one is not None for one in self.partials)
+        self.form = self.usual = Form(self, {})
         if self.attributes:
             given = defaults_of(self.declared)
             defaults = {name: given.get(name) for name in self.attributes}
             numeric = all(isinstance(value, int | float) for value in defaults.values())
-            self.usual = Form(self.rule, defaults) if numeric else None
+            self.usual = Form(self, defaults) if numeric else None
 
     def _named(self, word: str, text: str, known: Sequence[str]) -> frozenset[str]:
         for name in text.split():
@@ -142,16 +145,12 @@ class PointwiseOp(GeneralPath[P, R]):
 
     @property
     def node_name(self) -> str:
-        """The name that `grad_fn` shows."""
-        if self.may_record and set(self.rule.partials) == {REFUSED}:
+        if self.may_record and set(self.partials) == {REFUSED}:
             return "NotImplemented"  # PyTorch's name, which is not mistaken for Python's
         return super().node_name
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are computed, and from which values; None for an input
-        without one.
-        """
         form = self.form
         forms = [form] if self.usual is None else [form, self.usual]
         used = set().union(*(b.used for b in form.gradient_bodies if b is not None))
@@ -166,16 +165,18 @@ class PointwiseOp(GeneralPath[P, R]):
             bodies = [one.gradient_bodies[i] for one in forms]
             may_be_g = any(one is not None and one.text == "g" for one in bodies)
             asks = body.used | (form.tail_bodies[i].used if form.tail_bodies else frozenset())
-            found = Gradient(
-                form.gradient_inputs(i), (*needs, "g"), asks - {"g"}, may_be_g=may_be_g
-            )
-            gradients.append(found)
+            raw = tuple([name for name in body.names if name in asks])
+            gradients.append(Gradient(raw, (*needs, "g"), asks - {"g"}, may_be_g=may_be_g))
         return tuple(gradients)
 
     def gradient_makers(self, route: Route) -> Derivatives:
-        """Return the derivatives, for complex numbers their adjoints."""
         assert route.form is not None
         return route.form.gradient_makers(route.layout.dtype)
+
+    @property
+    def looks_at_operands(self) -> bool:
+        """Whether a refusal depends on more than dtypes."""
+        return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
         """Register the cases that PyTorch refuses: a function of `dtypes`, the operands', and
@@ -183,7 +184,7 @@ class PointwiseOp(GeneralPath[P, R]):
         None.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
-        self.rule.refusals.append(tell)
+        self.refusals.append(tell)
         return tell
 
     def compute_dtype(self, operands: Sequence[Any], numbers: Sequence[Any] = ()) -> DType:
@@ -195,11 +196,9 @@ class PointwiseOp(GeneralPath[P, R]):
         if not numbers:
             return self._meeting(operands)
         named = list(zip(self.attributes, numbers, strict=True))
-        found = self._meeting(
-            [*operands, *[n for name, n in named if name not in self.rule.factors]]
-        )
-        for name, number in named if self.rule.dtype != "first" else ():
-            is_flag = isinstance(number, bool) and name in self.rule.factors & self.rule.held
+        found = self._meeting([*operands, *[n for name, n in named if name not in self.factors]])
+        for name, number in named if self.dtype_rule != "first" else ():
+            is_flag = isinstance(number, bool) and name in self.factors & self.held
             if is_flag and found is not bool_:
                 raise DTypeError(
                     f"Boolean alpha only supported for Boolean results.: {self.called} got "
@@ -213,32 +212,27 @@ class PointwiseOp(GeneralPath[P, R]):
         return found
 
     def _meeting(self, operands: Sequence[Any]) -> DType:
-        if (len(operands) == 1 or self.rule.dtype == "first") and isinstance(operands[0], Tensor):
+        if (len(operands) == 1 or self.dtype_rule == "first") and isinstance(operands[0], Tensor):
             found = operands[0]._layout.dtype
         else:
             # Operands that only choose among the others do not take part in the promotion.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
-        if self.rule.refusals:
+        if self.refusals:
             # Numbers that say how to compute do not promote the operands.
             self.require_meaning(operands)
-        if found.is_complex and not self.rule.takes_complex:
-            raise NoKernelError(
-                f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
-            )
-        if found.is_float8:
-            from .float8 import no_float8_kernel
-
-            raise no_float8_kernel(self.called, found)
-        if self.rule.dtype == "floating" and not found.may_have_gradient:
+        if not self.takes_complex:
+            require_no(self.called, "is_complex", (found,))
+        require_no(self.called, "is_float8", (found,))
+        if self.dtype_rule == "floating" and not found.may_have_gradient:
             return get_default_dtype()
-        if self.rule.dtype in ("number", "whole") and found is bool_:
+        if self.dtype_rule in ("number", "whole") and found is bool_:
             raise DTypeError(
                 f"{self.called} of bool tensors has no meaning; use logical_* or bitwise_* ops, or "
                 "cast with .to(fastdist.int64)"
             )
-        if self.rule.dtype == "counted" and found is bool_:
+        if self.dtype_rule == "counted" and found is bool_:
             return int64
-        if self.rule.dtype in ("integral", "whole") and found.may_have_gradient:
+        if self.dtype_rule in ("integral", "whole") and found.may_have_gradient:
             raise NoKernelError(
                 f"{self.called}: expected integer or bool tensors, got {found.name}"
             )
@@ -248,7 +242,7 @@ class PointwiseOp(GeneralPath[P, R]):
         """Raise RuntimeError for operands that a refusal of the op covers."""
         found = [o._layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         dtypes = found[: len(self.tensors)]
-        for tell in self.rule.refusals:
+        for tell in self.refusals:
             text = tell(dtypes, operands) if tell.__code__.co_argcount == 2 else tell(dtypes)
             if text is not None:
                 refusal = NoKernelError if "not implemented for" in text else DTypeError
@@ -260,10 +254,10 @@ class PointwiseOp(GeneralPath[P, R]):
 
         Note    checked on the general path alone, to which the short ones leave such numbers
         """
-        if len(self.rule.tensors_only) == len(self.tensors):
+        if len(self.tensors_only) == len(self.tensors):
             require_tensors(called, self.parameters, self.tensors, operands)
         for name, operand in zip(self.tensors, operands, strict=True):
-            if name in self.rule.tensors_only and not isinstance(operand, Tensor):
+            if name in self.tensors_only and not isinstance(operand, Tensor):
                 kinds = ", ".join([type(one).__name__ for one in operands])
                 raise ArgumentError(
                     f"{called}() received an invalid combination of arguments - got ({kinds}); "
@@ -286,7 +280,7 @@ class PointwiseOp(GeneralPath[P, R]):
     def accept_operands(self, operands: Given) -> Given:
         """Return operands as the op takes them; tensors if all are Python numbers."""
         found = super().accept_operands(operands)
-        if self.rule.has_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
+        if self.has_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
@@ -302,10 +296,10 @@ class PointwiseOp(GeneralPath[P, R]):
             if float8 is not None and computed_in_float32(self.name, float8, operands):
                 return partial(by_float32, self.name, float8)
         complex_decomposition = super().decomposition(operands, attributes)
-        if complex_decomposition is not None or not self.rule.scaled_by:
+        if complex_decomposition is not None or not self.scaled_by:
             return complex_decomposition
         named = zip(self.tensors, operands, strict=True)
-        scaling = [o for name, o in named if name in self.rule.scaled_by and isinstance(o, Tensor)]
+        scaling = [o for name, o in named if name in self.scaled_by and isinstance(o, Tensor)]
         if not any(is_rounded_by_half(o) for o in scaling):
             return None
         compute = self.compute_dtype(operands, attributes)
@@ -331,7 +325,7 @@ class PointwiseOp(GeneralPath[P, R]):
         """
         form, numbers = self._form_of(self.fit_attributes(attributes) if attributes else ())
         given = (*with_numbers(operands), *numbers)
-        if self.rule.looks_at_operands:
+        if self.looks_at_operands:
             self.require_meaning(given)
         kinds = [one._layout if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
         routes = next(kind for kind in kinds if isinstance(kind, Layout)).routes
@@ -365,10 +359,10 @@ class PointwiseOp(GeneralPath[P, R]):
             casts.append(None if is_right or one._layout.dtype is compute else compute)
         tensors = self._as_tensors(form, (*tensors, *numbers), compute)
         order = order_of(layouts_of(operands), shape)
-        dtype = bool_ if self.rule.dtype == "bool" else compute
+        dtype = bool_ if self.dtype_rule == "bool" else compute
         out_layout = Layout.of(dtype, device, shape, strides_of(shape, order))
         layouts = [one._layout for one in tensors[: len(operands)]]
-        route = new_route(self, form, layouts, out_layout, compute)
+        route = new_route(form, layouts, out_layout, compute)
         find_functions(route, order, casts, [one._array for one in tensors])
         replaced = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
         # With tensors that are cast, the short path makes other tensors of numbers.
@@ -378,16 +372,16 @@ class PointwiseOp(GeneralPath[P, R]):
 
     def _as_tensors(self, form: Form, given: Given, compute: DType) -> Given:
         """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
-        found, rule = list(given), self.rule
+        found = list(given)
         for i, (name, number) in enumerate(zip(form.body_names, given, strict=True)):
             if isinstance(number, Tensor):
                 continue
             # A number among the operands wraps around, one that says how to compute does not.
-            if name in rule.held:
+            if name in self.held:
                 require_held(number, compute)
-            exact = rule.dtype == "first" or name in form.number_names
-            # See Note [Numbers beside half types].
-            dtype = compute.computes_in if name in rule.exact else compute
+            exact = self.dtype_rule == "first" or name in form.number_names
+            # See Note [Numbers next to half types].
+            dtype = compute.computes_in if name in self.exact else compute
             array = (held if exact else as_operand)(number, dtype)
             found[i] = tensor_of_number(number, array, compute)
         return tuple(found)
@@ -424,15 +418,13 @@ class PointwiseOp(GeneralPath[P, R]):
         return combined(derivatives, (*primals, *given, result), tangents, layout)
 
     def _all_numbers(self, numbers: Given) -> Given:
-        """Return the numbers of a form as those of the op: None for all at their defaults, which
-        are parts of its bodies.
-        """
+        """Return the numbers of a form as those of the op: None for all at their defaults."""
         return numbers or (None,) * len(self.attributes)
 
     @cached_property
     def sums_raw_tangents(self) -> bool:
         """Whether raw gradients are what the derivatives say, to the last digit."""
-        if self.rule.tails or self.pushes is not None or self.rule.derives is not None:
+        if self.tails or self.pushes is not None or self.derives is not None:
             return False
         return not any(self.form.refusing)
 
@@ -482,35 +474,23 @@ class PointwiseOp(GeneralPath[P, R]):
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
 
 
-def _require_text(name: str, body: Any) -> str:
+def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Sequence[Any]) -> None:
+    """Raise DeclarationError unless body is a text, and partials, if any, are one for each tensor:
+    a text, or None where there is no gradient.
+    """
+    fault = ""
     if not isinstance(body, str):
-        raise DeclarationError(
-            f"{name}: the body is {short_repr(body)}, expected a text in the scalar language"
-        )
-    return body
-
-
-def _partials_for(
-    tensors: Sequence[str], partials: Sequence[str | None], name: str
-) -> tuple[str | None, ...]:
-    """Return a partial for each tensor, None for all of them where none is given."""
-    if isinstance(partials, str):
-        raise DeclarationError(
-            f"{name}: partials is the text {partials!r}; expected a list with a text for each "
-            "tensor"
-        )
-    for one in partials:
-        if one is not None and not isinstance(one, str):
-            raise DeclarationError(
-                f"{name}: a partial is {short_repr(one)}, expected a text, or None where there is "
-                "no gradient"
-            )
-    if partials and len(partials) != len(tensors):
-        raise DeclarationError(
-            f"{name}: {len(partials)} partials were given for the tensors {', '.join(tensors)}; "
-            "expected one for each, None where there is no gradient"
-        )
-    return tuple(partials) if partials else (None,) * len(tensors)
+        fault = f"the body is {short_repr(body)}, expected a text in the scalar language"
+    elif isinstance(partials, str):
+        fault = f"partials is the text {partials!r}; expected a list with a text for each tensor"
+    elif wrong := [one for one in partials if not isinstance(one, str | None)]:
+        expected = "expected a text, or None where there is no gradient"
+        fault = f"a partial is {short_repr(wrong[0])}, {expected}"
+    elif partials and len(partials) != len(tensors):
+        given = f"{len(partials)} partials were given for the tensors {', '.join(tensors)}"
+        fault = f"{given}; expected one for each, None where there is no gradient"
+    if fault:
+        raise DeclarationError(f"{name}: {fault}")
 
 
 def _is_raw(tangent: Tensor, layout: Layout) -> bool:

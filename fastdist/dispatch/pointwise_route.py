@@ -22,48 +22,44 @@ from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
 from .derive import Form, with_spare
-from .node_writer import RecordedOp
 from .route import NO_ROUTE, Plan, Route, casting, copying, filling, noting_stream
 
 # The result of operands of one floating dtype has one of these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
 
 
-def find_route(op: RecordedOp, form: Form, layout: Layout) -> Route:
-    """Return how a form of op runs on operands that all have one layout, which is new to it;
-    NO_ROUTE where the general path must decide.
+def find_route(form: Form, layout: Layout) -> Route:
+    """Return how a form runs on operands that all have one layout, which is new to it; NO_ROUTE
+    where the general path must decide.
     """
-    rule = form.rule
-    if not layout.ordinary or rule.looks_at_operands or CONDITIONS.intersection(rule.tensors):
+    op, count = form.op, len(form.op.tensors)
+    if not layout.ordinary or op.looks_at_operands or CONDITIONS.intersection(op.tensors):
         return NO_ROUTE
-    if any(tell([layout.dtype] * len(rule.tensors)) for tell in rule.refusals):
+    if any(tell([layout.dtype] * count) for tell in op.refusals):
         return NO_ROUTE
-    if rule.dtype in _ONE_DTYPE:
+    if op.dtype_rule in _ONE_DTYPE:
         out_layout = layout
-    elif rule.dtype == "bool":
+    elif op.dtype_rule == "bool":
         out_layout = layout.with_dtype(bool_)
     else:
         return NO_ROUTE
     kernel = kernel_for(form.run_body)
-    route = new_route(op, form, (layout,) * len(rule.tensors), out_layout, layout.dtype)
-    route.run = (
-        kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, out_layout)
-    )
+    route = new_route(form, (layout,) * count, out_layout, layout.dtype)
+    is_small = layout.numel <= kernel.limit
+    route.run = kernel.small if is_small else _large(kernel.run_large, out_layout)
     route.writes_by(_writing(form, out_layout, layout.dtype))
     layout.uniform_routes[form] = route
     return route
 
 
-def new_route(
-    op: RecordedOp, form: Form, layouts: Sequence[Layout], out_layout: Layout, compute: DType
-) -> Route:
+def new_route(form: Form, layouts: Sequence[Layout], out_layout: Layout, compute: DType) -> Route:
     """Return a Route to results of out_layout, without its functions."""
     plan = Plan(out_layout.shape, out_layout.dtype, compute=compute)
-    route = Route(op, (), tuple(layouts), plan, form)
+    route = Route(form.op, (), tuple(layouts), plan, form)
     route.layout = out_layout
-    route.records = op.may_record and route.records and noting_stream(out_layout.device)
+    route.records = form.op.may_record and route.records and noting_stream(out_layout.device)
     route.keeps_spare = form.keeps_tails(out_layout.dtype)
-    route.gradients = gradients_of(op, form, layouts, out_layout)
+    route.gradients = gradients_of(form, layouts, out_layout)
     return route
 
 
@@ -100,9 +96,7 @@ def find_functions(
 
 
 def _casting_back(route: Route) -> Callable[..., Any] | None:
-    """Return the function that writes results over a first operand of another dtype; None if that
-    cannot hold them.
-    """
+    """Return the function that writes results over a first operand of another dtype, or None."""
     out_layout, first, run = route.layout, route.layouts[0], route.run
     assert first is not None and run is not None
     if (out_layout.shape, out_layout.device) != (first.shape, first.device):
@@ -119,7 +113,7 @@ def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
     """
     form = route.form
     assert form is not None
-    if is_cast and (form.number_names or form.rule.looks_at_operands):
+    if is_cast and (form.number_names or form.op.looks_at_operands):
         return
     first, *others = route.layouts
     assert first is not None
@@ -132,24 +126,18 @@ def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
 def _writing(
     form: Form, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the function that writes into memory of out_layout's shape and dtype; make, if given,
-    makes a result of them.
-    """
+    """Return the function that writes into memory of out_layout's shape; make may make a result."""
     kernel = kernel_for(form.run_body)
     small: Callable[..., Any] = kernel.small
-    run: Callable[..., Any] = kernel.compute
+    run: Callable[..., Any] = kernel.run if compute.is_half else kernel.compute
     if compute.is_half:
-        run = kernel.run
         is_small = kernel.is_small_among_halves(out_layout.numel)
         if is_small and make is not None:
             return copying(make)  # type: ignore[no-any-return]
     else:
         is_small = out_layout.numel <= kernel.limit
-        if (
-            is_small
-            and writes_anywhere(small)
-            and gives(small, compute.numpy, out_layout.dtype.numpy)
-        ):
+        takes_out = is_small and writes_anywhere(small)
+        if takes_out and gives(small, compute.numpy, out_layout.dtype.numpy):
             return small  # whose last positional argument is `out`
     if not is_small:
         run = kernel.run_large
@@ -167,9 +155,7 @@ def _writing(
 
 @silent  # type: ignore[untyped-decorator]
 def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Return the function that makes results of layout. The kernel that run_large finds serves
-    later calls as well.
-    """
+    """Return the function that makes results of layout; the kernel is looked up once."""
     shape, dtype = layout.shape, layout.dtype.numpy
     empty = maker_of(shape, dtype)
     loop = None
@@ -208,20 +194,18 @@ def _tried(form: Form, arrays: Any, out_layout: Layout) -> Callable[..., Any] | 
     return run if fits else None
 
 
-def gradients_of(
-    op: RecordedOp, form: Form, layouts: Sequence[Layout], out_layout: Layout
-) -> tuple[Any, ...]:
+def gradients_of(form: Form, layouts: Sequence[Layout], out_layout: Layout) -> tuple[Any, ...]:
     """Return for each input the function that makes raw gradients; None where the gradient is g
     itself, and where there is none.
     """
+    op = form.op
     if not op.may_record or not out_layout.dtype.may_have_gradient:
         return (None,) * len(layouts)
-    rule = form.rule
     is_uniform = out_layout.ordinary and all(
         layout.device is CPU and (layout.dtype is out_layout.dtype or name in CONDITIONS)
-        for name, layout in zip(rule.tensors, layouts, strict=True)
+        for name, layout in zip(op.tensors, layouts, strict=True)
     )
-    found: list[Callable[..., Any] | None] = []
+    found = list[Callable[..., Any] | None]()
     bodies = form.adjoint_bodies if out_layout.dtype.is_complex else form.gradient_bodies
     for i, (body, target, gradient) in enumerate(zip(bodies, layouts, op.gradients, strict=True)):
         if form.refusing[i]:
@@ -237,7 +221,7 @@ def gradients_of(
             if is_uniform:
                 made = _uniform(body, out_layout, target)
             else:
-                made = _general(own, out_layout, target, rule.exact)
+                made = _general(own, out_layout, target, op.exact)
             return made if own.names == wanted else _adapter(wanted, own.names)(made)
 
         if not form.keeps_tails(out_layout.dtype):
@@ -256,11 +240,8 @@ def _general(
     """Return the gradient of arrays of any layout and dtype, those that the Node saved and g: for
     half types, numbers that are `exact` stay wider.
     """
-    backend, dtype, index = (
-        backend_of(out_layout.device.type),
-        out_layout.dtype.numpy,
-        out_layout.device.index,
-    )
+    dtype, index = out_layout.dtype.numpy, out_layout.device.index
+    backend = backend_of(out_layout.device.type)
     values = [place for place, name in enumerate(body.names) if name not in CONDITIONS]
     wider = [place for place in values if out_layout.dtype.is_half and body.names[place] in exact]
     result = Result(out_layout.shape, dtype, out_layout.shape)
@@ -293,9 +274,7 @@ def _general(
 
 
 def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
-    """Return the function that sums an array of out_layout over the axes along which an operand was
-    broadcast.
-    """
+    """Return the function that sums an array over the axes along which an operand was broadcast."""
     axes = axes_to_sum(out_layout.shape, target.shape)
     kept = tuple([n for i, n in enumerate(out_layout.shape) if i not in axes])
     result = Result(target.shape, out_layout.dtype.numpy, kept)
@@ -312,13 +291,12 @@ def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., An
     if body.text == "g":
         return lambda g: sum_to_layout(g, target)
     kernel = kernel_for(body.in_used_order())
-    make: Callable[..., Any] = (
-        kernel.small if out_layout.tiny else _large(kernel.compute, out_layout)
-    )
+    is_small = out_layout.tiny
+    make: Callable[..., Any] = kernel.small if is_small else _large(kernel.compute, out_layout)
+    if target is out_layout:
+        return make
     # The gradient of an operand that was broadcast must be summed.
-    return (
-        make if target is out_layout else lambda *operands: sum_to_layout(make(*operands), target)
-    )
+    return lambda *operands: sum_to_layout(make(*operands), target)
 
 
 @functools.cache

@@ -66,13 +66,15 @@ def require_declared_plan(name: str, plan: Any) -> None:
 class Route:
     """How one op runs on operands of known layouts with known attributes.
 
-    `run` takes the operands' raw arrays (None for an operand that is not given) and returns a fresh
-    result of `facts`, or a tuple of results of `facts` and `more`; `write` takes raw memory of that
-    shape and dtype as a further argument, the memory of an `out=`, and fills it; `change` does the
-    same where that may be the first operand's. Each is None where only the general path works.
-    `form` is that of a pointwise op.
-    `gradients` are functions that compute raw gradients by the inputs; None where the op's vjps do.
-    `records` says whether a result may need a Node, `keeps_spare` whether the Node keeps inputs
+    `run` takes the operands' raw arrays (None for an operand that is not given). It returns a new
+    result with the layout `facts`, or a tuple of results with the layouts `facts` and `more`.
+    `write` also takes raw memory of that shape and dtype, the memory of an `out=`, and fills it.
+    `change` does the same if this may be the memory of the first operand. Each of them is None
+    where only the general path works.
+    `form` is the form of a pointwise op.
+    `gradients` are functions that compute the raw gradients of the inputs; None if the op's vjps
+    compute them.
+    `records` says whether a result may need a Node; `keeps_spare`, whether the Node keeps inputs
     that only tails need.
 
     Thread  immutable
@@ -194,8 +196,10 @@ def find_functions(
 def casting(
     run: Callable[..., Any], device: Device, wanted: Sequence[tuple[bool, DType | None]]
 ) -> Callable[..., Any]:
-    """Return run for operands that are brought to device, and cast, first: of each, wanted says
-    whether it comes from another device, and to which dtype it is cast.
+    """Return a function that moves and casts operands, then calls run.
+
+    For each operand, wanted says whether it comes from another device, and the dtype that it is
+    cast to.
     """
     backend, host, index = backend_of(device.type), backend_of("cpu"), device.index
 
@@ -207,7 +211,7 @@ def casting(
             array = backend.from_numpy(array, index)
         if dtype is None:
             return array
-        # A number beside a device's arrays stays one: it goes by value.
+        # A number next to a device's arrays stays one: it goes by value.
         home = host if array.__class__ is np.ndarray else backend
         return as_array(home, array, dtype.numpy, index)
 
@@ -215,7 +219,7 @@ def casting(
 
 
 def arrays_of(values: Sequence[Any]) -> list[Any]:
-    """Return the raw arrays of tensors; None for what is not given."""
+    """Return the raw arrays of tensors; None for those that are not given."""
     return [None if one is None else one._array for one in values]
 
 
@@ -282,9 +286,7 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
-    """Return the description of its inputs for the backend's kernel; None where none is of a half
-    type.
-    """
+    """Return how many inputs the backend's kernel reads; None where none is of a half type."""
     dtypes = [plan.dtype, *[dtype for _, dtype in plan.extra_outputs]]
     dtypes += [layout.dtype for layout in layouts if layout is not None]
     narrow = any(dtype.is_half or dtype.is_float8 for dtype in dtypes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ..core.device import CPU
@@ -25,12 +26,13 @@ from .route import NO_ROUTE, find_event
 
 # Note [The short path]
 # It serves operands that need no check: plain Tensors, or numbers next to them, while no tracer is
-# open and no operand has a tangent. One look-up finds the Route: by the op where all operands have
-# one layout and all attributes have their defaults, else by the op, the layouts and the attributes.
-# The Route has the function that makes the result of raw arrays, its layout, and the functions that
-# make the gradients. The parts that differ from op to op (how many operands, what a Node saves) are
-# written out as source: loops over names, and helpers, would take longer than the work. Unusual
-# calls, and calls that have no Route yet, go to the general path.
+# open and no operand has a tangent, which one look-up in `modes.plain` says of each. One look-up
+# finds the Route: by the op where all operands have one layout and all attributes have their
+# defaults, else by the op, the layouts and the attributes. The Route has the function that makes
+# the result of raw arrays, its layout, and the functions that make the gradients. The parts that
+# differ from op to op (how many operands, what a Node saves) are written out as source: loops over
+# names, and helpers, would take longer than the work. Unusual calls, and calls that have no Route
+# yet, go to the general path.
 #
 # Its cost, 8x8 float32, in ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
 #   the general path             13000 | 15000
@@ -68,27 +70,17 @@ from .route import NO_ROUTE, find_event
 # Operators are separate functions, made at their first use, because no function lies between them
 # and Python. The public functions, which op.py writes with the user's signature, get their short
 # path as new code when the first Route is stored: every reference to them runs it from then on.
-NAMES: Final[dict[str, Any]] = {
-    "_PLAIN": PLAIN,
-    "_NO_ROUTE": NO_ROUTE,
-    "_CPU": CPU,
-    "_NUMBERS": NUMBERS,
-    "_Storage": Storage,
-    "_Tensor": Tensor,
-    "_clock": clock,
-    "_constant": constant,
-    "_find": find_route,
-    "_find_event": find_event,
-    "_modes": modes,
-    "_next": next_sequence_number,
-    "_raise_out_of_memory": raise_out_of_memory,
-    "_overlap": may_overlap,
-    "_report": time_ranges.add_op,
-    "_shell": empty_shell,
-    "_tls": tls,
-    "storage_of": storage_of,
-}
-
+_CALLED: Final[Sequence[Any]] = (
+    *(Storage, Tensor, constant, find_event, find_route, may_overlap, raise_out_of_memory),
+    storage_of,
+)
+# The names that the texts use.
+NAMES: Final[dict[str, Any]] = (
+    {f"_{one.__name__}": one for one in _CALLED}
+    | {"_CPU": CPU, "_NO_ROUTE": NO_ROUTE, "_NUMBERS": NUMBERS, "_PLAIN": PLAIN}
+    | {"_clock": clock, "_modes": modes, "_report": time_ranges.add_op, "_tls": tls}
+    | {"_next": next_sequence_number, "_shell": empty_shell}
+)
 
 # Whether recording is off, found in 6 ns while no thread has it off; `tls.grad` takes 40.
 _OFF: Final = "(_modes.grad_off and not _tls.grad)"
@@ -140,11 +132,7 @@ class ShortPath:
         lines = ["_start = _clock()"] if self.timed else self._checking()
         lines += self.numbers
         if self.target:
-            asking = [] if self.timed else [f"if _modes.special: {self.special or general}"]
-            return [*lines, *asking, *self._writing()]
-        if self.special:
-            concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
-            lines.append(f"if _modes.special and ({concerned}): {self.special}")
+            return [*lines, *self._writing()]
         lines += [
             *self._looking_up(),
             "_run = _route.run",
@@ -167,18 +155,39 @@ class ShortPath:
         return [*lines, *self._recording()]
 
     def _checking(self) -> list[str]:
-        """Return the lines that make tensors of numbers, and leave other operands to the general
-        path.
+        """Return the lines that make tensors of numbers, and leave calls to the general path, or to
+        interpreters: a look-up in `_modes.plain` for each operand says that nothing is to be done.
         """
-        general, given = self.general, self._per_tensor("{}.__class__ not in _PLAIN")
+        known, asking = self._not_in("_PLAIN"), self._asking()
         lines = []
         if self.constants and self.target == self.op.tensors[0]:
-            lines, given = [f"if {given[0]}: {general}"], given[1:]
-        strange = " or ".join(given + ["out.__class__ not in _PLAIN"] * (self.target == "out"))
-        refusing = f"if {strange}: {general}"
+            lines, known = [f"if {known[0]}: {self.general}"], known[1:]
+        strange = " or ".join(known)
+        refusing = f"if {strange}: {self.general}"
+        if asking:
+            unknown = self._not_in("_plain" if len(known) > 1 or lines else "_modes.plain")
+            setting = ["_plain = _modes.plain"] if len(unknown) > 1 else []
+            lines += [*self.constants, refusing, *asking]
+            return [*setting, f"if {' or '.join(unknown)}:", *_deeper(lines)]
         if not self.constants:
-            return [*lines, refusing]
+            return [refusing]
         return [*lines, f"if {strange}:", *_deeper([*self.constants, refusing])]
+
+    def _not_in(self, plain: str) -> list[str]:
+        """Return the conditions that a tensor is of none of these classes."""
+        found = self._per_tensor(f"{{}}.__class__ not in {plain}")
+        return [*found, *[f"out.__class__ not in {plain}"] * (self.target == "out")]
+
+    def _asking(self) -> list[str]:
+        """Return the line for calls that an interpreter may see, or that have tangents; none where
+        the caller has looked for these.
+        """
+        if self.target:
+            return [f"if _modes.special: {self.special or self.general}"]
+        if not self.special:
+            return []
+        concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
+        return [f"if _modes.special and ({concerned}): {self.special}"]
 
     def _guard(self, line: str) -> list[str]:
         """Return the lines that run a Route; `try` costs nothing if it succeeds."""
@@ -209,9 +218,7 @@ class ShortPath:
         ]
 
     def _per_tensor(self, condition: str, *, but: str = "") -> list[str]:
-        """Return a condition on a tensor `{}` for each name, which is false for a tensor that is
-        not given.
-        """
+        """Return a condition on `{}` for each tensor, false for one that is not given."""
         return [
             f"({name} is not None and {condition.format(name)})"
             if name in self.op.optional
@@ -235,7 +242,7 @@ class ShortPath:
         refused.append(f"(_route.layout.device is _CPU and not {target}._array.flags.writeable)")
         shared = (
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
-            f" and _overlap({{0}}._array, {target}._array))"
+            f" and _may_overlap({{0}}._array, {target}._array))"
         )
         refused += self._per_tensor(shared, but=target)
         if target == "out" and True in self.op.out.memory:
@@ -249,7 +256,7 @@ class ShortPath:
             f"if _write is None or {' or '.join(refused)}: {self.general}",
             *self._guard(f"_write({', '.join([*self._arrays(), f'{target}._array'])})"),
             f"_s = {target}._storage",
-            f"if _s is None: _s = storage_of({target})",
+            f"if _s is None: _s = _storage_of({target})",
             "_s.bump()",
             *self._reporting(),
             f"return {target}",
@@ -274,7 +281,7 @@ class ShortPath:
             get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
         finding = "_NO_ROUTE"
         if self.form is not None:
-            finding = f"_find(_op, {self.called}, _layout)"
+            finding = f"_find_route({self.called}, _layout)"
         elif op.kind == "view" or op.defaults is None or op.optional:
             return [*lines, *self._as_last(layouts, get)]
         one = [
@@ -347,20 +354,18 @@ def _deeper(lines: Sequence[str]) -> list[str]:
 def operator_call(
     op: RecordedOp, general: Callable[..., Any], order: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """Return op, its numbers at their defaults, as a function of its tensors; general also reports
-    errors of a call.
+    """Return op as a function of its tensors alone, with default attributes.
 
-    `order` is another order of its parameters: for `1 - x`, Python passes x first.
+    `general` serves the calls that the short path does not, and raises their errors. `order` is
+    another order of the parameters: for `1 - x`, Python passes x first.
     """
     statement = _call_general(op, "None", "_attributes")
     names = _names_of(op, _general=general, _attributes=op.defaults or ())
-    names["_special"] = _special_call(op, names)
-    lines = ShortPath(op, op.usual, statement, special=_call_special(statement, op.tensors)).lines()
-    made: Callable[..., Any] = define_silent(
-        _function(op.name, order or op.tensors, lines), op.name, names
-    )
-    timed = lambda: ShortPath(op, op.usual, statement, timed=True).lines()  # noqa: E731
-    _compile_at_first_call("_timed", made.__globals__, op, op.tensors, timed)
+    write = partial(ShortPath, op, op.usual, statement)
+    lines = write(special=_call_special(statement, op.tensors)).lines()
+    text = _function(op.name, order or op.tensors, lines)
+    made: Callable[..., Any] = define_silent(text, op.name, names)
+    _add_special(made.__globals__, op, op.tensors, lambda: write(timed=True).lines())
     return made
 
 
@@ -375,17 +380,14 @@ def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) ->
     known: dict[str, Any] = function.__globals__
     known.update(_names_of(op, called), **names)
     target = "" if called is op else op.tensors[0]
-    if not target:
-        known["_special"] = _special_call(op, known, more)
+    write, general = partial(_short_path, op, more=more), _call_general(op, "None")
     given, statement = [*op.tensors, *op.attributes], tail.strip()
-    special = _call_special(statement, given, target)
-    lines = _short_path(op, statement, target, more, special=special)
+    lines = write(statement, target, special=_call_special(statement, given, target))
+    _add_special(known, op, given, lambda: write(general, target, timed=True), more)
     if not target and op.has_out:
-        into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
+        into = lambda: write(_call_general(op, "out"), "out")  # noqa: E731
         _compile_at_first_call("_into", known, op, [*given, "out"], into)
         lines.insert(0, f"if out is not None: return _into({', '.join(given)}, out)")
-    timed = lambda: _short_path(op, _call_general(op, "None"), target, more, timed=True)  # noqa: E731
-    _compile_at_first_call("_timed", known, op, given, timed)
     replace_code(function, head + _indented(lines), called.name)
 
 
@@ -401,16 +403,20 @@ def _names_of(op: RecordedOp, called: Op | None = None, **more: Any) -> dict[str
     return NAMES | defaults | named | more
 
 
-def _special_call(op: RecordedOp, names: dict[str, Any], more: int = 0) -> Callable[..., Any]:
-    """Return the function that the short path calls while modes are special: see call.py."""
-
-    def make_plain() -> Callable[..., Any]:
-        lines = _short_path(op, _call_general(op, "None"), more=more)
-        text = _function(op.name, [*op.tensors, *op.attributes], lines)
-        made: Callable[..., Any] = define_silent(text, op.name, names)
-        return made
-
-    return special_call(op, names["_general"], make_plain, more > 0)
+def _add_special(
+    names: dict[str, Any],
+    op: RecordedOp,
+    parameters: Sequence[str],
+    timed: Callable[[], list[str]],
+    more: int = 0,
+) -> None:
+    """Add the functions that serve calls while modes are special: a timed text, and special_call
+    with a text that asks nothing, see call.py.
+    """
+    plain = lambda: _short_path(op, _call_general(op, "None"), more=more)  # noqa: E731
+    _compile_at_first_call("_timed", names, op, parameters, timed)
+    _compile_at_first_call("_plain", names, op, [*op.tensors, *op.attributes], plain)
+    names["_special"] = special_call(op, names, more > 0)
 
 
 def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
@@ -458,7 +464,7 @@ def _short_path(
     the numbers at their defaults.
     """
     # A refusal may mention the op's numbers, which no short path checks.
-    checks = op.form is not None and bool(op.attributes) and op.form.rule.looks_at_operands
+    checks = op.form is not None and bool(op.attributes) and op.form.op.looks_at_operands
     lines = [general]
     if not checks:
         lines = ShortPath(op, op.form, general, target, more, **how).lines()
@@ -478,12 +484,12 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _constants(form: Form, target: str) -> list[str]:
-    values = [name for name in form.rule.tensors if name not in CONDITIONS]
+    values = [name for name in form.op.tensors if name not in CONDITIONS]
     if len(values) < 2:
         return []
     lines: list[str] = []
     for name in reversed(values):  # a number is usually the last one
-        if name in form.rule.tensors_only or name == target:
+        if name in form.op.tensors_only or name == target:
             continue
         others = [other for other in values if other is not name]
         like = others[-1]
@@ -498,18 +504,14 @@ def _constants(form: Form, target: str) -> list[str]:
 
 
 def _exact(form: Form, name: str) -> str:
-    if name not in form.rule.exact:
+    if name not in form.op.exact:
         return ""
     # A refusal looks at the numbers behind the first operand.
-    return (
-        ", True, False"
-        if form.rule.looks_at_operands and name != form.rule.tensors[0]
-        else ", True"
-    )
+    return ", True, False" if form.op.looks_at_operands and name != form.op.tensors[0] else ", True"
 
 
 def _numbers(form: Form, refused: str) -> list[str]:
-    like = next(name for name in form.rule.tensors if name not in CONDITIONS)
+    like = next(name for name in form.op.tensors if name not in CONDITIONS)
     lines = []
     for name in form.number_names:
         made = f"_constant({name}, {like}{_exact(form, name)})"

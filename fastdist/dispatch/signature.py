@@ -147,56 +147,52 @@ def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
     """
     if annotation == OPERAND:
         return ("Tensor",)  # Errors name what users pass most.
-    kinds = tuple([part.strip() for part in annotation.split("|")])
-    if kinds in (("bool",), ("bool", "None")):
-        return _TRUTHS.get(name, kinds)
     if annotation == _UNKNOWN:
         return ("Any",)
-    return kinds if _KINDS.keys() >= set(kinds) else _BY_NAME.get(name, ("Any",))
+    if annotation in ("bool", "bool | None"):
+        annotation = _TRUTHS.get(name, annotation)
+    kinds = _kinds_in(annotation)
+    if annotation == "Any" or not _KINDS.keys() >= set(kinds):
+        kinds = _kinds_in(_BY_NAME.get(name, "Any"))
+    return kinds
+
+
+def _kinds_in(annotation: str) -> tuple[str, ...]:
+    return tuple([part.strip() for part in annotation.split("|")])
+
+
+def _by_name(names_of: dict[str, str]) -> dict[str, str]:
+    return {name: kinds for kinds, names in names_of.items() for name in names.split()}
 
 
 # The kinds of parameters of these names whose annotation is not made of kinds.
-_BY_NAME = {
-    "alpha": ("complex",),
-    "beta": ("complex",),
-    "correction": ("float", "None"),
-    "device": ("Device", "None"),
-    "end": ("float", "None"),
-    "start": ("float",),
-    "step": ("float",),
-    "dim": ("Sizes", "None"),
-    "dims": ("Nested", "None"),
-    "fill_value": ("complex",),
-    "dtype": ("DType", "None"),
-    "high": ("float", "None"),
-    "indices": ("Tensors", "None"),
-    "normalized_shape": ("Shape",),
-    "out": ("Tensor", "tuple", "None"),
-    "pad": ("Shape",),
-    "repeats": ("Sizes", "Tensor"),
-    "shape": ("Sizes",),
-    "shifts": ("Sizes",),
-    "size": ("Sizes", "None"),
-    "sizes": ("Sizes",),
-    "split_size_or_sections": ("Sizes",),
-    "tensors": ("TensorList",),
-}
-
-
+_BY_NAME = _by_name(
+    {
+        "DType | None": "dtype",
+        "Device | None": "device",
+        "Nested | None": "dims",
+        "Shape": "normalized_shape pad",
+        "Sizes": "shape shifts sizes split_size_or_sections",
+        "Sizes | None": "dim size",
+        "Sizes | Tensor": "repeats",
+        "Tensor | tuple | None": "out",
+        "TensorList": "tensors",
+        "Tensors | None": "indices",
+        "complex": "alpha beta fill_value",
+        "float": "start step",
+        "float | None": "correction end high",
+    }
+)
 # PyTorch accepts any truthy value (or None) for these.
-_TRUTHS = {
-    "add_zero_attn": ("Any",),
-    "average_attn_weights": ("Any",),
-    "hard": ("Any",),
-    "inplace": ("Any",),
-    "need_weights": ("Any",),
-    "pin_memory": ("bool", "None"),
-    "requires_grad": ("bool", "None"),
-    "reduce": ("Any",),
-    "return_indices": ("Any",),
-    "size_average": ("Any",),
-    "stable": ("bool", "None"),
-}
+_TRUTHS = _by_name(
+    {
+        "Any": (
+            "add_zero_attn average_attn_weights hard inplace need_weights reduce return_indices "
+            "size_average"
+        ),
+        "bool | None": "pin_memory requires_grad stable",
+    }
+)
 
 
 def _fault_of(value: Any, wanted: tuple[str, ...], *, by_class: bool) -> str | None:
@@ -260,12 +256,12 @@ def _stands_for_a_number(value: Tensor) -> bool:
     return not value._layout.shape and value._edge is None
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, tuple | list)
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    """Return the function that says whether a value is of these classes."""
+    return lambda value: isinstance(value, kinds)
 
 
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, tuple | list | range)
+_is_list, _is_sequence = _of(tuple, list), _of(tuple, list, range)
 
 
 def _are_some(value: Any) -> bool:
@@ -300,31 +296,35 @@ class _Kind(NamedTuple):
     may_fit: Callable[[Any], bool] | None = None
 
 
-_INTEGER_OR_MORE = "an integer or a tuple of integers"
+_SIZES = "an integer or a tuple of integers"
 _KINDS: dict[str, _Kind] = {
-    "DType": _Kind("a dtype such as fastdist.float32", lambda v: isinstance(v, DType | type)),
-    "Device": _Kind("a device such as 'cpu'", lambda v: isinstance(v, Device | str | int)),
+    "DType": _Kind("a dtype such as fastdist.float32", _of(DType, type)),
+    "Device": _Kind("a device such as 'cpu'", _of(Device, str, int)),
     "Dims": _Kind(
-        _INTEGER_OR_MORE, lambda v: v is None or _are_sizes(v), lambda v: v is None or _are_some(v)
+        _SIZES, lambda v: v is None or _are_sizes(v), lambda v: v is None or _are_some(v)
     ),
-    "Generator": _Kind("a Generator", lambda v: isinstance(v, Generator)),
-    "MemoryFormat": _Kind(
-        "a memory format such as fastdist.channels_last", lambda v: isinstance(v, MemoryFormat)
+    "Generator": _Kind("a Generator", _of(Generator)),
+    "MemoryFormat": _Kind("a memory format such as fastdist.channels_last", _of(MemoryFormat)),
+    "Nested": _Kind(
+        "an integer or tuples of integers",
+        lambda v: _each(v, lambda one: isinstance(one, range) or _is_integer(one)),
+        _are_some,
     ),
-    "Nested": _Kind("an integer or tuples of integers", _are_nested_integers, _are_some),
     "None": _Kind("None", lambda v: v is None),
     "Shape": _Kind("a tuple of integers", _are_integers, _is_sequence),
-    "Sizes": _Kind(_INTEGER_OR_MORE, _are_sizes, _are_some),
-    "Tensor": _Kind("Tensor", lambda v: isinstance(v, Tensor)),
+    "Sizes": _Kind(_SIZES, _are_sizes, _are_some),
+    "Tensor": _Kind("Tensor", _of(Tensor)),
     "TensorList": _Kind("a sequence of Tensors", _is_list_of_tensors, _is_list),
     "Tensors": _Kind(
-        "a sequence of Tensors", _are_tensors, lambda v: isinstance(v, Tensor) or _is_list(v)
+        "a sequence of Tensors",
+        lambda v: isinstance(v, Tensor) or _is_list_of_tensors(v),
+        _of(Tensor, tuple, list),
     ),
     "bool": _Kind("a bool", _is_bool),
     "complex": _Kind("a number", lambda v: isinstance(v, complex) or _is_number(v)),
     "float": _Kind("a number", _is_number),
     "int": _Kind("an integer", _is_integer),
-    "str": _Kind("a string", lambda v: isinstance(v, str)),
+    "str": _Kind("a string", _of(str)),
     "tuple": _Kind("a tuple", _is_list),
     "tuple[int, ...]": _Kind(
         "a tuple of integers", lambda v: _is_list(v) and _are_integers(v), _is_sequence

@@ -7,11 +7,11 @@ from copy import copy
 from functools import cached_property, partial
 from typing import Any, Self
 
-from ..core.dtypes import WORDS, dtype_of
-from ..core.errors import DeclarationError, NoKernelError
+from ..core.dtypes import dtype_of
+from ..core.errors import DeclarationError
 from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
-from .call import GeneralPath, as_operand_of
+from .call import GeneralPath, as_operand_of, require_no
 from .declaration import BATCH_WORDS, parameter_names, require_parameters, require_word
 from .node_writer import Gradient
 from .op import Given, Op, P, R, common_device, declarator, registrar
@@ -172,32 +172,21 @@ class StructuredOp(GeneralPath[P, R]):
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are computed, as registered when first needed."""
-        gradients: list[Gradient | None] = []
-        for name in self.tensors:
-            if name not in self.vjps:
-                gradients.append(None)
-                continue
-            function, needs = self.vjps[name]
-            together = [n for n in self.tensors if self.vjps.get(n, (None,))[0] is function]
-            gradients.append(
-                Gradient(
-                    ("g", *[n for n in ("out", "others", *self.tensors, "wanted") if n in needs]),
-                    needs,
-                    frozenset(needs),
-                    tuple(together) if len(together) > 1 else (),
-                )
-            )
-        return tuple(gradients)
+        return tuple([self._gradient(*self.vjps.get(name, (None, ()))) for name in self.tensors])
+
+    def _gradient(self, vjp: Any, needs: tuple[str, ...]) -> Gradient | None:
+        if vjp is None:
+            return None
+        raw = [name for name in ("out", "others", *self.tensors, "wanted") if name in needs]
+        together = [one for one in self.tensors if self.vjps.get(one, (None,))[0] is vjp]
+        more = tuple(together) if len(together) > 1 else ()
+        return Gradient(("g", *raw), needs, frozenset(needs), more)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
-        """Return the vjps by the inputs."""
         return tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
-        """Return attributes with out's dtype where the op computes in that dtype, none is given,
-        and it is not the default.
-        """
+        """Return attributes with out's dtype where the op computes in that and none is given."""
         if not self.computes_in_out or not isinstance(out, Tensor):
             return attributes
         at, dtype = self.attributes.index("dtype"), out._layout.dtype
@@ -212,15 +201,11 @@ class StructuredOp(GeneralPath[P, R]):
             self._plan(*operands, *attributes)
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands as the op takes them, None for one that is not given."""
         if not self.resolves:
             return super().accept_operands(operands)
         return tuple([None if o is None else as_operand_of(o) for o in operands])
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Return how to run, from the Route if these layouts and attributes have one, and the
-        operands.
-        """
         require_tensors(self.called, self.parameters, self.tensors, operands)
         if not is_cacheable(operands, attributes):
             return self._new_route(operands, attributes), operands
@@ -255,17 +240,18 @@ class StructuredOp(GeneralPath[P, R]):
         seen = outlines(self.name, self.tensors, operands) if kept else operands
         plan = self._plan(*seen, *attributes)
         require_declared_plan(self.name, plan)
+        given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
         if not self.takes_complex:
-            require_no_complex(self.called, plan, operands)
+            require_no(self.called, "is_complex", (*given, plan.dtype))
         if self.kernel not in MOVES:
-            require_no_float8(self.called, plan, operands)
+            computed = given if plan.compute is None else [plan.compute]
+            require_no(self.called, "is_float8", (*computed, plan.dtype))
         route = Route(self, attributes, layouts_of(operands), plan)
         device = common_device(self, tuple(operands))
         find_functions(route, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
         return route
 
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
-        """Give the results the tangents that follow from the operands' tangents, level by level."""
         results, others = (results, ()) if self.several else (results[:1], results[1:])
         if self.several or results[0]._layout.dtype.may_have_gradient:
             carry(results, values, partial(self.tangents, route, others))
@@ -278,9 +264,7 @@ class StructuredOp(GeneralPath[P, R]):
         tangents: Sequence[Any],
         result: Tensor,
     ) -> Tensor | None:
-        """Return the tangent of the one result of a call that is not recorded; `plain` is the short
-        path of this op.
-        """
+        """Return the tangent of the one result of a call by the short path that is not recorded."""
         if not result._layout.dtype.may_have_gradient:
             return None
         if self.linear:
@@ -323,25 +307,6 @@ class StructuredOp(GeneralPath[P, R]):
         known.update(out=outs[0], outs=outs, plan=route.plan, others=others)
         found = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return found if self.several else (found,)
-
-
-def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:
-    """Raise NoKernelError where an operand or the result of an op is complex."""
-    given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
-    found = next((dtype for dtype in (*given, plan.dtype) if dtype.is_complex), None)
-    if found is not None:
-        raise NoKernelError(f'"{name}" not implemented for {WORDS[found]!r}: take its parts')
-
-
-def require_no_float8(name: str, plan: Plan, operands: Sequence[Any]) -> None:
-    """Raise NoKernelError where an op would compute in a float8 type."""
-    given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
-    computed = given if plan.compute is None else [plan.compute]
-    found = next((dtype for dtype in (*computed, plan.dtype) if dtype.is_float8), None)
-    if found is not None:
-        from .float8 import no_float8_kernel
-
-        raise no_float8_kernel(name, found)
 
 
 structured = declarator(StructuredOp)

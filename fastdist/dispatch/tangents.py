@@ -299,9 +299,7 @@ def fitted(tangent: Tensor, layout: Layout) -> Tensor:
 
 
 def value_before(target: Tensor) -> Tensor:
-    """Return a copy of target with its edge and tangents, for an in-place op that needs its old
-    value.
-    """
+    """Return a copy of target, its edge and its tangents, before an op overwrites it."""
     copy: Tensor = OPS["clone"].public(wrap(target._array, target._layout))
     copy._edge = target._edge
     for level in levels_of((target,)):

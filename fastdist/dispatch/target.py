@@ -72,21 +72,18 @@ class First(Target):
         self.name, self.tensor, self.of = name, tensor, of
 
     def accept(self, operands: Sequence[Any]) -> None:
-        """Raise PyTorch's errors for a tensor that must not be changed."""
         # copy_ checks the others, whose memory is another tensor's.
         if not isinstance(self.tensor, Batched | LazyConjNeg):
             require_may_change(self.tensor)
             require_apart(self.tensor, operands)
 
     def before(self, operands: Given) -> Given:
-        """Return operands with the present value of the first: a copy where it must be kept."""
         first, *others = operands
         if isinstance(first, Batched | LazyConjNeg):
             return (OPS["clone"].public(first), *others)
         return (value_of(first, others), *others)
 
     def take(self, result: Any, operands: Sequence[Any]) -> Tensor:
-        """Write result over the tensor and return it."""
         is_complex = self.of is not None and self.tensor._layout.dtype.is_complex
         if is_complex and not result._layout.dtype.is_complex:
             raise DTypeError(
@@ -147,17 +144,11 @@ class Out(Target):
         self.rule, self.tensor = rule, tensor
 
     def take(self, result: Any, operands: Sequence[Any]) -> Any:
-        """Write result into the tensor, or the parts of a tuple into its tensors, and return them.
-
-        Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError,
-                DeviceError when a tensor cannot hold the result
-        """
         if isinstance(result, tuple):
             return _write_parts(self.rule, self.tensor, result, operands)
         return write_out(self.rule, self.tensor, result, operands)
 
     def run(self, op: Any, route: Route, values: Given) -> Tensor:
-        """Let route write its result into the tensor, at once where it may."""
         if not self._may_write(route, values):
             return write_out(self.rule, self.tensor, op.run_route(route, values)[0], values)
         out: Tensor = self.tensor
@@ -187,7 +178,11 @@ class Out(Target):
 
 
 def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
-    """Write a tensor into out and return out: see Out."""
+    """Write a tensor into out and return out.
+
+    Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError,
+            DeviceError when out cannot hold the result
+    """
     recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
         given = (rule, out, result, operands)
@@ -209,7 +204,10 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
     if isinstance(out, LazyConjNeg):
         out = out.value
-    _require_apart(rule, out, operands)
+    for i, one in enumerate(operands):
+        wholly = rule.memory[i > 0]
+        if wholly is not None:
+            require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
     if tls.grad and any(isinstance(o, Tensor) and o._edge is not None for o in (*operands, out)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
@@ -236,9 +234,7 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
 
 
 def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
-    """Raise NotImplementedError where a tangent would be lost, also in no_grad: out would keep
-    none, or another one.
-    """
+    """Raise NotImplementedError where a tangent would be lost, also in no_grad."""
     # The tensors in a list that a composite takes are only known from its result.
     which = "out" if levels_of((out,)) else "an operand" if levels_of((*operands, result)) else ""
     if which:
@@ -256,15 +252,6 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 # with out. Reductions, products (except for the tensor added to them) and factorizations accept it.
 # So a pointwise op says "apart", a move "outside", all others "anywhere" (MEMORY_WORDS in
 # declaration.py).
-
-
-def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
-    """Raise for an out that shares memory with an operand: see Note [Memory of out]."""
-    of_first, of_others = rule.memory
-    for i, one in enumerate(operands):
-        wholly = of_others if i else of_first
-        if wholly is not None:
-            require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
 
 
 # Note [Casting into out]

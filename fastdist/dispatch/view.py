@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 from weakref import ref
 
 from ..core.device import CPU
 from ..core.errors import DeclarationError
-from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, offer_to_mode
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
 from ..graph.modes import modes, runs_plain, tls
@@ -72,15 +73,13 @@ class ViewOp(StructuredOp[P, R]):
         return self._array(backend_of(device.type), array, *attributes)
 
     def run_recorded(self, route: Route, values: Given) -> Any:
-        """Return the view, recorded and with tangents."""
         (input,) = values
         if input.__class__ is LazyConjNeg:
             return self._lazy_result(route, input)
         assert route.run is not None and route.steps is not None
         result = see(route.run(input._array), route.layout, route.steps, input)
         self.record((result,), values, route)
-        if modes.special:
-            carry_view(result, input)
+        carry_view(result, input)
         return result
 
     def _lazy_result(self, route: Route, input: LazyConjNeg) -> Tensor:
@@ -158,28 +157,16 @@ class ViewOp(StructuredOp[P, R]):
             steps = ViewSteps(None, (self, (index,)))
             return see(array, view_layout(layout, array), steps, input)
         route = self.route_of(layout, (index,))
-        route.layout = view_layout(layout, array)
+        route.run, route.layout = itemgetter(index), view_layout(layout, array)
         if key is not None:
             layout.routes.remember(key, route)
         return self._seen_by(route, array, input, None if unrecorded else edge)
 
     def again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a kept Route of `at` makes of input, a plain tensor without
-        tangents, while no interpreter is open.
-        """
-        array, edge = input._array[route.attributes[0]], input._edge
+        """Return the view that a kept Route makes of a plain tensor; no interpreter is open."""
+        array, edge = route.run(input._array), input._edge  # type: ignore[misc]
         if edge is None or (modes.grad_off and not tls.grad):
             # As `_seen_by`, without its call.
-            return see(array, route.layout, route.steps, input)
-        return self._seen_by(route, array, input, edge)
-
-    def see_again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a Route with a function makes of input, a plain tensor without
-        tangents, while no interpreter is open.
-        """
-        assert route.run is not None
-        array, edge = route.run(input._array), input._edge
-        if edge is None or (modes.grad_off and not tls.grad):
             return see(array, route.layout, route.steps, input)
         return self._seen_by(route, array, input, edge)
 
@@ -211,11 +198,7 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
         of is None
         or of.base is None
         or of.replay is None
-        or (
-            input._edge is not None
-            and input._edge.is_accumulate
-            and input._edge is not of.base._edge
-        )
+        or ((edge := input._edge) is not None and edge.is_accumulate and edge is not of.base._edge)
     ):
         extra.base, extra.replay = input, steps
     else:
@@ -286,8 +269,8 @@ def detach(input: Tensor) -> Tensor:
         >>> (x * 2).detach().requires_grad
         False
     """
-    if modes.tracers and mode_is_open():
-        found = offer(Tensor.detach, (input,), {})
+    if modes.tracers:
+        found = offer_to_mode(Tensor.detach, (input,), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
     out = wrap(input._array, input._layout)

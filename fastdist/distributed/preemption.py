@@ -164,10 +164,10 @@ class _Alone:
         return _is_requested
 
     def request(self) -> None:
-        """The next call returns True."""
+        """Let the next call return True."""
 
     def leave(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no exchange is under way."""
 
 
 class _ByReduction:
@@ -182,10 +182,10 @@ class _ByReduction:
         return bool(flag.item() > 0)
 
     def request(self) -> None:
-        """The next call tells the others."""
+        """Let the next call tell the others."""
 
     def leave(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no exchange is under way."""
 
 
 def preempted() -> bool:

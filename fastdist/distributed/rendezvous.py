@@ -33,7 +33,7 @@ from fastdist.distributed.sockets import (
 )
 
 from ..core.missing import show_public
-from .store import FileStore, PrefixStore, Store, TCPStore
+from .store import PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
 from .store.environment import (
     Assignment,
@@ -125,14 +125,13 @@ def rendezvous(
     dynamic) another worker may host the store when rank 0 is back. With `shares`, a store that this
     process serves at the address is used, as by RPC and process groups in one job.
 
-    Raises  RendezvousError for what was given wrongly; AuthenticationError for a wrong or missing
-            secret; StoreTimeoutError when the store does not answer within timeout; StoreLostError,
-            soon, for a worker that was started again alone where nobody hosts it any more
+    Raises  RendezvousError for wrong arguments; AuthenticationError for a wrong or missing secret;
+            StoreTimeoutError when the store does not answer within timeout; StoreLostError for a
+            worker that was started again alone where nobody hosts the store any more
     """
     parts = urlsplit(url)
     if parts.scheme in _handlers:
-        made = _handlers[parts.scheme](url, timeout=timeout)
-        return Rendezvous(*next(made))
+        return Rendezvous(*next(_handlers[parts.scheme](url, timeout=timeout)))
     given = _parameters(url, rank, world_size)
     protection: _Protection = {
         "security": security,
@@ -155,6 +154,8 @@ def rendezvous(
     rank, world_size = given["rank"], given.get("world_size", 0)
     require_rank(rank, world_size)
     if parts.scheme == "file":
+        from .store import FileStore  # loaded where it is used
+
         file_store = FileStore(_path_of(url), world_size, timeout, **protection)
         return Rendezvous(_of_this_round(file_store), rank, world_size)
     host, port = _host_and_port(url)

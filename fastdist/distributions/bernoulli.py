@@ -260,7 +260,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return where(self._outside_unstable_region(), self.logits.abs(), 1.0)
 
     def _cont_bern_log_norm(self) -> Tensor:
-        """Return the logarithm of what the density is divided by, negated."""
+        """Return the negative logarithm of the density's divisor."""
         away = self._cut_odds()
         x = (self.probs - 0.5).square()
         taylor = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x

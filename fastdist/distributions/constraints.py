@@ -91,7 +91,7 @@ class _Dependent(Constraint):
     def __call__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
     ) -> Any:
-        """Return one of which more is known."""
+        """Return a constraint for which more is known."""
         if is_discrete is NotImplemented:
             is_discrete = self._is_discrete
         if event_dim is NotImplemented:
@@ -104,7 +104,7 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property that gives a region, and of which the class knows what its arguments say."""
+    """A property that returns a constraint; its class knows what its arguments say."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ def is_dependent(constraint: Any) -> bool:
 
 
 class _IndependentConstraint(Constraint):
-    """A region of whole blocks, each value of which lies in the base."""
+    """A constraint on whole events: each of their values satisfies the base constraint."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         _require_constraint(base_constraint, "base_constraint")
@@ -200,7 +200,7 @@ class _Boolean(Constraint):
 
 
 class _OneHot(Constraint):
-    """Rows of which one value is 1 and the others are 0."""
+    """Rows with one value of 1 and zeros otherwise."""
 
     is_discrete = True
     event_dim = 1
@@ -450,7 +450,7 @@ class _Cat(_Joined):
 
 
 class _Stack(_Joined):
-    """Values of several regions, beside each other along dim."""
+    """Values of several regions, next to each other along dim."""
 
     @property
     def event_dim(self) -> int:

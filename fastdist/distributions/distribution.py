@@ -89,7 +89,7 @@ class Distribution:
         return new
 
     def _expand_into(self, new: Any, batch_shape: Size) -> None:
-        """Fill new with what self has, over batch_shape."""
+        """Copy the parameters of self to new, expanded to batch_shape."""
         for name, value in self.__dict__.items():
             axes = self._batched.get(name)
             if axes is None:

@@ -19,7 +19,7 @@ from .utils import euler_constant
 E = euler_constant
 _SQRT_2PI = math.sqrt(2 * math.pi)
 
-# Pairs of which the second gives no density to some samples of the first.
+# Pairs in which some samples of the first have no density under the second.
 _INFINITE: dict[type, tuple[type, ...]] = {
     Beta: (Pareto,),
     ContinuousBernoulli: (Pareto,),

@@ -11,7 +11,7 @@ cholesky = linalg_cholesky
 
 
 def solve_lower(triangle: Tensor, right: Tensor) -> Tensor:
-    """Return X of which triangle @ X is right; what stands above the diagonal is not read.
+    """Return X with triangle @ X = right; elements above the diagonal are not read.
 
     Shape   (..., n, n), (..., n, m) -> (..., n, m)
     """

@@ -110,7 +110,7 @@ class MixtureSameFamily(Distribution):
         return x.unsqueeze(-1 - self._event_ndims)
 
     def _mixed(self, each: Tensor) -> Tensor:
-        """Return the mean of what each component has."""
+        """Return the mean of the components' values, weighted by their probabilities."""
         probs = self.mixture_distribution.probs
         probs = probs.reshape((*probs.shape, *(1 for _ in range(self._event_ndims))))
         return (probs * each).sum(-1 - self._event_ndims)

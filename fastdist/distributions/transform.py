@@ -88,7 +88,7 @@ class Transform:
         return x
 
     def _kept_in_range(self, x: Any) -> Any:
-        """Return samples x, of which those are moved to the nearest that is mapped into the
+        """Return samples x, moved where necessary to the nearest one that is mapped into the
         codomain whose images the dtype would round to its edge, or to infinity.
         """
         return x
@@ -111,7 +111,7 @@ class Transform:
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         return shape
 
 
@@ -132,7 +132,7 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return the transform of which this is the inverse."""
+        """Return the transform that this one inverts."""
         return self._inv.domain
 
     @property
@@ -170,7 +170,7 @@ class _InverseTransform(Transform):
         return self._inv.inverse_shape(shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         return self._inv.forward_shape(shape)
 
 
@@ -190,7 +190,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """Return the domain of the first, widened to what the others ask for."""
+        """Return the domain of the first part, with the event axes that later parts need."""
         if not self.parts:
             return constraints.real
         domain = self.parts[0].domain
@@ -202,7 +202,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return the codomain of the last, widened to what the others ask for."""
+        """Return the codomain of the last part, with the event axes that earlier parts need."""
         if not self.parts:
             return constraints.real
         codomain = self.parts[-1].codomain
@@ -265,7 +265,7 @@ class ComposeTransform(Transform):
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -346,7 +346,7 @@ class IndependentTransform(Transform):
         return self.base_transform.forward_shape(shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         return self.base_transform.inverse_shape(shape)
 
 
@@ -398,7 +398,7 @@ class ReshapeTransform(Transform):
         return _with_end(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         return _with_end(shape, self.out_shape, self.in_shape)
 
 

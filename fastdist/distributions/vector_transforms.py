@@ -64,7 +64,7 @@ class CorrCholeskyTransform(Transform):
         return Size((*shape[:-1], d, d))
 
     def inverse_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         _require_axes(shape, 2)
         if shape[-2] != shape[-1]:
             raise ValueError("Input is not square")
@@ -123,7 +123,7 @@ class StickBreakingTransform(Plain):
         return Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of what has an image of a shape."""
+        """Return the shape of inputs whose results have this shape."""
         _require_axes(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
 
@@ -253,7 +253,7 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """Transforms of parts that lie beside each other along dim."""
+    """Transforms of parts that lie next to each other along dim."""
 
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)

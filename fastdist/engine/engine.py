@@ -48,7 +48,7 @@ class Engine:
         Raises  whatever a Node or hook raised first
         """
         # Inside a device's thread the pass shares that thread's queue: the thread must go on
-        # serving its device, or the Nodes that this pass sends to it would wait for ever.
+        # serving its device, or the Nodes that this pass sends to it would wait forever.
         queue = current_device_queue()
         if queue is None:
             queue = ReadyQueue()

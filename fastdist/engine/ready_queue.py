@@ -72,7 +72,7 @@ class ReadyQueue:
     Thread  any may push; each consumer pops. `_lock` guards the three attributes below it; nothing
             is called while it is held
     Note    no Condition: Ctrl-C in its Python code would leave the lock held, and a device's thread
-            waiting for ever
+            waiting forever
     """
 
     __slots__ = ("_lock", "_waiters", "heap", "pushed")

@@ -26,14 +26,14 @@ class CharLstm(nn.Module):
         self.head = nn.Linear(HIDDEN, letters)
 
     def forward(self, text: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Return scores (n, length, letters) of what follows each letter, and what to remember."""
+        """Return scores (n, length, letters) for the next letter, and the next state."""
         seen, state = self.lstm(self.letters(text), state)
         return self.head(seen), state
 
 
 @torch.no_grad()
 def recite(model: CharLstm, begun: Tensor, n: int) -> Tensor:
-    """Return n letters that go on from what is begun, each the likeliest after those before."""
+    """Return n letters that continue a text, each the likeliest after the previous ones."""
     scores, state = model(begun[None])
     said = []
     for _ in range(n):

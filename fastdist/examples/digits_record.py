@@ -27,7 +27,7 @@ _MEMORY_STEPS = (200, 1000)
 
 
 class Record:
-    """Follows the training on the trainer, and asks the other workers for what they measured."""
+    """Follows the training on the trainer, and collects the other workers' measurements."""
 
     def __init__(self, settings: Settings, others: Sequence[str], examples: int) -> None:
         self.first_gradients: list[Tensor] = []

@@ -97,7 +97,7 @@ def _where_the_time_went(training: Training, reports: Sequence[Report]) -> list[
         ("", f"{optimiser}, calls and waiting {waiting:.1f}"),
     ]
     if waiting > training.elapsed_s / 2:
-        rows.append(("", "(layers this small are quicker than messages)"))
+        rows.append(("", "(messages take longer than layers this small)"))
     return rows
 
 

@@ -28,7 +28,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x (n, length, WIDTH) with what was seen and thought added."""
+        """Return x (n, length, WIDTH) plus the results of attention and of the perceptron."""
         n, length, _ = x.shape
         parts = self.attend(self.before(x)).chunk(3, dim=2)
         query, key, value = (p.view(n, length, HEADS, -1).transpose(1, 2) for p in parts)
@@ -47,20 +47,20 @@ class Gpt(nn.Module):
         self.last, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters)
 
     def forward(self, text: Tensor) -> Tensor:
-        """Return scores (n, length, letters) of what follows each letter of text (n, length)."""
+        """Return scores (n, length, letters) for the letter after each one of text (n, length)."""
         x = self.letters(text) + self.places(torch.arange(text.shape[1]))
         scores: Tensor = self.head(self.last(self.blocks(x)))
         return scores
 
 
 def bits_a_letter(model: Gpt, seen: Tensor, following: Tensor) -> Tensor:
-    """Return how surprised the model is by what follows."""
+    """Return the mean loss of the model on the next letters."""
     return F.cross_entropy(model(seen).flatten(0, 1), following.flatten()) / math.log(2)
 
 
 @torch.no_grad()
 def write(model: Gpt, begun: Tensor, n: int) -> Tensor:
-    """Return n letters that go on from what is begun, drawn as likely as the model holds them."""
+    """Return n letters that continue a text, drawn with the model's probabilities."""
     text = begun
     for _ in range(n):
         scores = model(text[None, -LENGTH:])[0, -1]

@@ -53,7 +53,7 @@ def expect_to_wait() -> None:
 
 
 def endless(examples: TensorDataset, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield whole batches for ever, each epoch in a different order."""
+    """Yield whole batches forever, each epoch in a different order."""
     for images, labels in chain.from_iterable(
         batches(examples, batch_size, seed=epoch) for epoch in count()
     ):

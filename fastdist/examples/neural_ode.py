@@ -37,10 +37,10 @@ class Motion(nn.Module):
 
 
 def path(law: Law, start: Tensor, ticks: int, tick: float = TICK) -> Tensor:
-    """Return the places (ticks + 1, ..., 2) at which a law leads by, one a tick.
+    """Return the points (ticks + 1, ..., 2) of the path that follows a law, one for each tick.
 
-    Each tick is one step of the classical Runge-Kutta method. A step is made of tensors'
-    operations, so that the gradient comes back through the solver without further words.
+    Each tick is one step of the classical Runge-Kutta method. A step consists of tensor operations,
+    so autograd differentiates the solver without further code.
     """
     places = [start]
     for _ in range(ticks):

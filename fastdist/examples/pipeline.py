@@ -47,7 +47,7 @@ def make_layers() -> nn.Sequential:
 
 
 class Stage(nn.Module):
-    """Some of the layers, where they live; takes a reference to what the stage before made."""
+    """Some of the layers, on their worker; takes a reference to the previous stage's result."""
 
     def __init__(self, layers: nn.Sequential) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Pipeline:
 
 
 def train(demo: Demo) -> int:
-    """Lead, as the master."""
+    """Train the pipeline from the master, which calls the other workers."""
     digits = load_digits(demo.seed)
     alone = make_layers()
     model = Pipeline(alone)

@@ -76,7 +76,7 @@ def train(settings: argparse.Namespace) -> str:
 
 
 def endless(data: TensorDataset) -> Iterator[tuple[Tensor, ...]]:
-    """Yield batches for ever: their order follows from the epoch, so a place in it is a number."""
+    """Yield batches forever: their order follows from the epoch, so a place in it is a number."""
     epoch = 0
     while True:
         yield from batches(data, batch_size=32, seed=epoch)

@@ -254,7 +254,7 @@ def _rows(y: Any, xs: list[Any], chunk_size: int | None) -> list[Any]:
 
 
 def _cotangent(given: Any, y: Any, depth: int) -> Any:
-    """Return the cotangent of the tensor of all calls: of each call's number, 1."""
+    """Return the cotangent of the batched result y: ones, unless one is given."""
     if given is None:
         return ones_like(y) if depth else None
     return base_of(given, depth)

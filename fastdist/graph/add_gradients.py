@@ -31,7 +31,7 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
 
 
 def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
-    """Return the sum of two gradients, at least one of which is sparse; it is sparse if both are.
+    """Return the sum of two gradients, of which one or both are sparse; sparse if both are.
 
     Note    in_place changes `have` where it can hold the sum; the entries of a sparse gradient are
             never overwritten, and need no copies

@@ -136,7 +136,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def _extra(self) -> Any:
-        """Its base and version as a view; its tangents are value's and are not kept."""
+        """The base and version of this view; its tangents are computed from those of value."""
         self._kept_extra.tangents = None
         return self._kept_extra
 
@@ -266,7 +266,7 @@ STAY_AS_THEY_ARE.add(LazyConjNeg)
 
 
 def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
-    """Return the view that shows change of the numbers of value, a view for it alone."""
+    """Return a view of value that applies change to its numbers when they are read."""
     out: Any = object.__new__(LazyConjNeg)
     out.value, out.change, out._layout = value, change, value._layout
     out._node, out._kept_extra = (None, None), Extra()

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Container, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar, overload
 
 from ..core.interpreter import open_interpreters, see_plain
 from ..system.forked_locks import renew_in_children
@@ -22,13 +22,16 @@ class _Modes:
     `special` counts everything that sends ops down the general path (a tracer, open forward levels,
     mirrors of remote levels), `tracers` the ones that see every op, `timed` the profiles among
     these, unless one wants more than names and times; `grad_off` counts threads in which grad mode
-    is off: the thread's own flag is read only when this is not zero.
+    is off: the thread's own flag is read only when this is not zero. `plain` has the classes of
+    plain tensors while nothing is special, and is empty otherwise: functions that have a shorter
+    way for plain tensors look the class up in it, and ask nothing else.
     """
 
-    __slots__ = ("grad_off", "special", "timed", "tracers")
+    __slots__ = ("grad_off", "plain", "special", "timed", "tracers")
 
     def __init__(self) -> None:
         self.special = 0
+        self.plain: frozenset[Any] = frozenset()
         self.tracers = 0
         self.timed = 0
         self.grad_off = 0
@@ -58,17 +61,31 @@ class _ThreadModes(threading.local):
 # KeyboardInterrupt is raised when Python calls a function, returns from one of C or goes round a
 # loop, never at a plain assignment. Code that switches grad mode off for a while therefore does so
 # inside of `try`, and in `finally` first assigns `tls.grad = True`, if it was on, before it calls
-# anything: otherwise a Ctrl-C at that call would leave the main thread without recording for ever.
+# anything: otherwise a Ctrl-C at that call would leave the main thread without recording forever.
 modes = _Modes()
 tls = _ThreadModes()
 _modes_lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_modes_lock")
 
 
+_NONE: Final = frozenset[Any]()
+_plain_classes = _NONE
+
+
+def set_plain_classes(classes: frozenset[Any]) -> None:
+    """Let tensors of these classes be the plain ones."""
+    global _plain_classes
+    _plain_classes = classes
+    count_special(0)
+
+
 def count_special(change: int) -> None:
     """Notify the ops that `change` more (or fewer) modes are active."""
     with _modes_lock:
+        modes.plain = _NONE
         modes.special += change
+        if not modes.special:
+            modes.plain = _plain_classes
 
 
 def count_tracers(change: int) -> None:
@@ -77,11 +94,14 @@ def count_tracers(change: int) -> None:
     """
     with _modes_lock:
         # In this order: `special` is never less than the tracers and the forward levels together.
+        modes.plain = _NONE
         if change > 0:
             modes.special += change
         modes.tracers += change
         if change < 0:
             modes.special += change
+        if not modes.special:
+            modes.plain = _plain_classes
 
 
 def runs_plain() -> bool:
@@ -113,12 +133,15 @@ def count_open(thread: Counted, number: int) -> None:
     with _modes_lock:
         # Assignments alone: no Ctrl-C can interrupt between them.
         change = number - thread.counted
+        modes.plain = _NONE
         if change > 0:
             modes.special += change
         modes.tracers += change
         if change < 0:
             modes.special += change
         thread.counted = number
+        if not modes.special:
+            modes.plain = _plain_classes
 
 
 def is_grad_enabled() -> bool:

@@ -168,7 +168,7 @@ def _is_own_module(folder: str) -> bool:
 
 
 def _has_no_files(folder: str) -> bool:
-    """Return whether a folder is empty, apart from what Python compiled."""
+    """Return whether a folder is empty, apart from files that Python compiled."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return False
     compiled = os.path.join(folder, "__pycache__")

@@ -65,7 +65,7 @@ class MemoryMeter:
         self._balance.value = Balance(before.cpu + cpu, before.device + device)
 
     def switch(self, is_wanted: bool) -> None:
-        """Count the ends of what was shown no more, once nobody wants to know."""
+        """Forget the recorded memory if there is no observer: its releases are not counted."""
         if not is_wanted:
             self._living = {}
 

@@ -168,7 +168,7 @@ class Recording:
             self.most_ops = self._limit - len(self.ranges) if self._keeps_cpu else 0
 
     def await_devices(self) -> None:
-        """Wait for what devices are doing, and keep its ranges."""
+        """Wait for pending work of devices, and keep its ranges."""
         works, self.works = self.works, []
         for work in works:
             known = work.when_done()
@@ -198,7 +198,7 @@ class Recording:
             self.dropped += 1
 
     def await_work(self, work: DeviceWork) -> None:
-        """Take the range of what a device is doing, once it is done."""
+        """Add the range of a device's work, once it is done."""
         if self.wanted.device and self._keeps_device and len(self.works) < self._limit:
             self.works.append(work)
 
@@ -304,7 +304,7 @@ class TimeRanges:
             recording.take(known)
 
     def await_work(self, work: DeviceWork) -> None:
-        """Let all who want to know have the range of what a device is doing, once it is done."""
+        """Give the range of a device's work to all observers, once it is done."""
         for recording in self._listeners:
             recording.await_work(work)
 
@@ -398,7 +398,7 @@ class time_range:
         self._thread: tuple[int, str] | None = None
 
     def note(self, **more: Any) -> None:
-        """Know more of what the range has, before it ends."""
+        """Add facts to the range before it ends."""
         self._more |= more
 
     @property

@@ -20,7 +20,7 @@ _PLUGIN_NAME = "fastdist-groups"
 
 @dataclass
 class _Member:
-    """Which process has a rank: an address, of which another process may be a later user."""
+    """The process of a rank, by its address, which a later process may have again."""
 
     address: str
     server_id: str

@@ -15,12 +15,14 @@ autocast (`autocast.py`) and recorders (`tracing.py`). The rules for sparse oper
 `sparse_rules.py`. `observed_methods.py` shows profiles and recorders the Tensor methods that are
 not ops.
 
-Ops offer their calls in dispatch/call.py (the public functions first in `op.py`),
-composites in dispatch/composite.py. Functions that bypass both ask separately: in dispatch
-`inplace.py`, `target.py`, `twins.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
-(`views.py`), in nn `functional.py`, in namespace `activations.py`, and the public
-`overrides.py`. A new function of this kind must ask `mode_is_open()`, and `active_recorder()` if a
-trace is to show it; tests/house/test_glossary.py compares this list with the code.
+Ops offer their calls in dispatch/call.py (the public functions first in `op.py`), composites and
+in-place twins in dispatch/composite.py. Functions that bypass both call `offer`, or `offer_to_mode`
+where they look at their arguments later: in dispatch `inplace.py`, `target.py` and `view.py`, in
+ops indexing (`subscript.py`), reshape (`views.py`), cat and stack (`joining.py`) and linear
+(`products.py`), in nn `functional.py`, in namespace `activations.py`, in autograd
+`differentiate.py`, in tensor `subclasses.py`, and the public `overrides.py`. A new function of this
+kind does the same, and asks `active_recorder()` if a trace is to show it;
+tests/house/test_glossary.py compares this list with the code.
 
 The terms are explained in docs/glossary.md.
 """

@@ -68,7 +68,7 @@ def open_level(size: int, randomness: str) -> Iterator[int]:
 
 
 def levels_now() -> Levels:
-    """Return the levels that are open in this thread: how many, of what sizes and randomness."""
+    """Return the open levels of this thread: their number, sizes and randomness."""
     return levels.depth, levels.sizes, levels.randomness
 
 

@@ -76,10 +76,7 @@ def time_composite(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
 
 
 def should_time(op: Any) -> bool:
-    """Return whether the call of op that begins here must go through `run_timed`.
-
-    Note    called where modes.tracers is not zero
-    """
+    """Return whether the call of op that begins here must go through `run_timed`."""
     return profiles in interpreters_of_call(op) and time_ranges.on
 
 

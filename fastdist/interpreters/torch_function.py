@@ -20,6 +20,7 @@ from ..core.torch_function import (
     mode_is_open,
     offer,
     offer_operator,
+    offer_to_mode,
     takes_over,
 )
 from ..graph.modes import modes
@@ -73,10 +74,10 @@ def _offered(function: F, are_usual: Callable[[Iterable[type]], bool] | None) ->
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            if (modes.tracers and mode_is_open()) or (
+            if modes.tracers or (
                 are_usual is not None and (kwargs or not are_usual(map(type, args)))
             ):
-                found = offer(call, args, kwargs)
+                found = (offer_to_mode if are_usual is None else offer)(call, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
             return function(*args, **kwargs)
@@ -89,6 +90,8 @@ def _offered(function: F, are_usual: Callable[[Iterable[type]], bool] | None) ->
 
 def offer_op(op: Any, operands: Sequence[Any], attributes: Sequence[Any], out: Any) -> Any:
     """Offer a call of op's public function, or of the function that users call for it."""
+    if not mode_is_open() and none_overrides((*operands, out)):
+        return NOT_TAKEN
     if not op.homes and op.offered_as is None:
         return NOT_TAKEN
     args, kwargs = arguments_of(op, operands, attributes)
@@ -124,7 +127,7 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
 
     def general(operands: tuple[Any, ...], numbers: tuple[Any, ...] = (), out: Any = None) -> Any:
         try:
-            if (modes.tracers and mode_is_open()) or not none_overrides(operands):
+            if mode_is_open() or not none_overrides(operands):
                 args = operands[::-1] if swapped else operands
                 found = offer_operator(getattr(Tensor, offered_as(name)), args, {})
                 if found is not NOT_TAKEN:

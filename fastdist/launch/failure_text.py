@@ -23,11 +23,11 @@ _HELD_LIMIT_BYTES = 256 << 10
 
 
 class FailureText:
-    """Holds back what may be a worker's last words, until it is known whether they are.
+    """Holds back a traceback of a worker until it is known whether it ended the worker.
 
-    The first failure's traceback is shown once, at the end of the run. While a worker lives, its
-    stderr from a traceback's first line on waits here; a worker that goes on (it caught the error,
-    or only a thread died) gets its lines shown after a moment, by `release`.
+    The first failure's traceback is shown once, at the end of the run. While a worker is alive, its
+    stderr is held here from the first line of a traceback on. If the worker continues (it caught
+    the error, or only a thread ended), `release` shows these lines after a moment.
     """
 
     def __init__(self) -> None:

@@ -207,9 +207,9 @@ def _add_restarts(parser: CommandParser) -> None:
         ("--restart",),
         default=GROUP,
         metavar="WHOM",
-        help=f"which workers --max-restarts starts again: {GROUP}, all of them on all nodes "
-        f"(default), or {WORKER}, the one that failed, each at most N times, while the "
-        "others go on",
+        help=f"which workers --max-restarts starts again: {GROUP} (default) starts all of them, "
+        f"on all nodes; {WORKER} starts only the one that failed, each at most N times, while "
+        "the others continue",
     )
 
 

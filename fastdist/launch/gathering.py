@@ -343,9 +343,9 @@ def let_newcomers_know_of_end(store: Store) -> None:
 
 
 def free_place(store: Store, card: Card) -> None:
-    """Let another run have the place of one that is lost."""
+    """Release the place of a lost launcher, so that another one can take it."""
     store.delete_key(card_key(card))
-    # Not if another run has it by now.
+    # Unless another launcher has taken it already.
     if store.compare_set(place_key(card), card_text(card), card_text(card)) == (
         card_text(card).encode()
     ):

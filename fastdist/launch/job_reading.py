@@ -125,7 +125,7 @@ def _collective_waits(workers: Sequence[Worker]) -> list[str]:
             if group["under_way"] is not None and group["collectives"] == furthest
         ]
         there = {rank for rank, _ in inside}
-        # A member of which nothing is known may be the one that is waited for.
+        # A member without a reading may be the one that the others wait for.
         late = [rank for rank in ranks if rank not in there]
         if inside and late:
             now = max((group["under_way"] for _, group in inside), key=lambda one: one["for_s"])

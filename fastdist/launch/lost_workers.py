@@ -1,4 +1,4 @@
-"""Workers that others of their job have declared lost, or say to hang, as the store tells."""
+"""Workers that their peers have reported in the store as lost or hanging."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLOSE_S = 2.0
 class LostWorker:
     """A worker that another one has declared lost: its rank, its process, and the reason.
 
-    With `hangs` it lives, and its Python does not answer: it may just compute.
+    `hangs` means that the process is alive but its Python does not answer; it may be computing.
     """
 
     rank: int

@@ -12,19 +12,20 @@ from fastdist.launch.failure_text import lost_ranks, what_was_raised
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
-# Others may have noticed a silent end, and have written of it, before the launcher knew.
+# Peers may notice the end of a silent worker, and print so, before the launcher does.
 NOTICED_S = 0.5
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The first thing that went wrong: a sentence, the exit status, and a worker's last words.
+    """The first failure: a sentence, the exit status, and the last output of the worker.
 
-    `was_asked` where nothing went wrong but somebody ended the job, `asked_by` with which signal.
-    No sentence: end without words. `is_from_afar` where another node told of it: `source` names the
-    node and the round. `is_hearsay` where that one knew it from yet another.
-    `was_ended` where the launcher had asked that worker to end: it might have lived on. `is_final`
-    where to start the workers again would not help: a node is lost, or the output.
+    An empty sentence prints nothing.
+    `was_asked`: nothing failed, a user ended the job; `asked_by` is the signal.
+    `is_from_afar`: another node reported it; `source` names the node and the round.
+    `is_hearsay`: that node had the report from a third one.
+    `was_ended`: the launcher had asked this worker to end, so it might have continued.
+    `is_final`: a restart would not help, since a node or the output is lost.
     """
 
     sentence: str

@@ -1,7 +1,7 @@
 """Workers that a signal has stopped, while others of their job have come to their end.
 
 The others noticed within seconds that somebody is silent, and may have ended well in spite of it.
-The launcher would wait for ever: a stopped process neither runs nor ends.
+The launcher would wait forever: a stopped process neither runs nor ends.
 """
 
 from __future__ import annotations

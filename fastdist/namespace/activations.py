@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
-from ..dispatch.inplace import copy_computed
-from ..dispatch.op import PLAIN, Op, define
+from ..core.torch_function import NOT_TAKEN, offer
+from ..dispatch.inplace import copy_result
+from ..dispatch.op import Op, define
 from ..graph.modes import modes
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
@@ -23,11 +23,9 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
     numbers = [op.parameters[name] for name in op.attributes]
     names = {f"_default_{one.name}": one.default for one in numbers}
     names |= {
-        "_PLAIN": PLAIN,
         "_NOT_TAKEN": NOT_TAKEN,
         "_offer": offer,
         "_modes": modes,
-        "_mode_is_open": mode_is_open,
     }
     names |= {"_call": call, "_inplace": _inplace(op, call)}
     head = "".join(
@@ -64,7 +62,7 @@ def _written(op: Op, name: str, head: str, inplace: str, names: dict[str, Any]) 
     made = define(
         op,
         f"def public(input{head}):\n"
-        "    if (_modes.tracers and _mode_is_open()) or input.__class__ not in _PLAIN:\n"
+        "    if input.__class__ not in _modes.plain:\n"
         f"        _found = _offer(_self, (input,), {{{given}}})\n"
         "        if _found is not _NOT_TAKEN: return _found\n"
         f"    if {inplace}: return _inplace(input{numbers})\n"
@@ -85,7 +83,7 @@ def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(input, Tensor):
             fault = f"must be Tensor, not {type(input).__name__}"
             raise TypeError(f"{op.name}_(): argument 'input' (position 1) {fault}")
-        # Computed from a copy: what a gradient asks for must outlive the change.
-        return copy_computed(input, call(input.clone(), *numbers))
+        # Computed from a copy, since the gradient needs the input from before the change.
+        return copy_result(input, call(input.clone(), *numbers))
 
     return overwritten

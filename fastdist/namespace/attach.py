@@ -12,10 +12,11 @@ from ..core.dtypes import promote
 from ..core.folded_frames import fold
 from ..core.missing import MissingMethod, refusing
 from ..core.torch_function import NOT_TAKEN, offer_operator
+from ..dispatch.call import InPlace
+from ..dispatch.composite import inplace_of
 from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.short_path import operator_call
 from ..dispatch.structured import StructuredOp
-from ..dispatch.twins import InPlace, inplace_of
 from ..interpreters.torch_function import operator_of
 from ..ops.shape.view_inplace import view_inplace_of
 from ..tensor.methods import TensorMethods

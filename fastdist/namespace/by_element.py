@@ -39,7 +39,7 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """Write callable(e, x, y) over each element e, x and y being the others' there; it is slow.
+    """Replace each element e by callable(e, x's element, y's element); this is slow.
 
     Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
             another device, or where callable returns no number
@@ -81,8 +81,9 @@ def _number(value: Any) -> Any:
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Write fill_value where all indices are equal; with wrap, a matrix higher than wide gets a
-    further diagonal each width + 1 rows.
+    """Write fill_value where all indices are equal.
+
+    With wrap, a tall matrix gets a further diagonal after each width + 1 rows.
 
     Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
     """

@@ -19,7 +19,6 @@ import numpy as np
 
 from ..core.dtypes import float32, float64
 from ..devices.backend import backend_of
-from ..dispatch.op import PLAIN
 from ..graph.modes import modes, tls
 from ..language.program import read_program
 from ..tensor.layout import Layout
@@ -115,16 +114,16 @@ def norms(tensors: Sequence[Tensor], order: float) -> tuple[Tensor, ...] | None:
 
 def _shared_device(columns: Sequence[Sequence[Tensor]], numbers: Sequence[Any]) -> str | None:
     """Return the device's type if a launch can read all tensors as they are, otherwise None."""
-    if modes.special or len(columns[0]) < 2:
+    if len(columns[0]) < 2:
         return None
     first = columns[0][0]
-    if not {*map(type, numbers)} <= {float, int} or first.__class__ not in PLAIN:
+    if not {*map(type, numbers)} <= {float, int} or first.__class__ not in modes.plain:
         return None
     like = first._layout
     if like.dtype not in (float32, float64) or like.device.type not in ("cpu", "cuda"):
         return None
     for column in columns:
-        if not PLAIN.issuperset(map(type, column)):
+        if not modes.plain.issuperset(map(type, column)):
             return None
     layouts = [one._layout for one in columns[0]]
     for column in columns[1:]:

@@ -12,9 +12,9 @@ from ..core.dtypes import WORDS, BorrowedDType
 from ..core.errors import DeviceError, ShapeError
 from ..core.short_repr import short_repr
 from ..core.torch_function import DisableTorchFunctionSubclass
+from ..dispatch.composite import inplace_of
 from ..dispatch.inplace import copy_, fill_, zero_
 from ..dispatch.tangents import tangent_of
-from ..dispatch.twins import inplace_of
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
 from ..engine.backward import grad as engine_grad

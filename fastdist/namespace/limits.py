@@ -9,7 +9,7 @@ from ..core.errors import DTypeError
 from ..core.short_repr import short_repr
 from ..tensor.promotion import get_default_dtype
 
-# PyTorch's number, of which programs make tolerances; the step from 1 to the next is 0.25.
+# PyTorch's number, from which programs derive tolerances; the step above 1 is 0.25.
 _EPS: dict[DType, float] = {float8_e5m2fnuz: 0.125}
 
 

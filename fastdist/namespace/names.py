@@ -41,7 +41,7 @@ ALIASES = {
     "unsafe_split": "split",
     "unsafe_split_with_sizes": "split_with_sizes",
 }
-# Methods of PyTorch's tensors that are not there, of kinds of which missing.py tells why.
+# Methods of PyTorch's tensors that do not exist here; missing.py has the reasons by kind.
 MISSING_METHODS = words(
     """
     ccol_indices chalf col_indices crow_indices dequantize hash_tensor

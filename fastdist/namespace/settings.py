@@ -134,7 +134,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def is_anomaly_enabled() -> bool:
-    """Return whether backward passes look for what fails: see autograd.detect_anomaly."""
+    """Return whether backward passes check for NaN and errors: see autograd.detect_anomaly."""
     return anomaly.enabled
 
 

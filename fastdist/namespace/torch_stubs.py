@@ -2,7 +2,7 @@
 
 At run time a finder answers for all that lies below `torch` (as_torch.py); a checker runs nothing
 and looks for files. These say of each module that it has fastdist's names, so that a Tensor is one
-class under either name. They are written where a user wants them: beside fastdist itself, mypy
+class under either name. They are written where a user wants them: next to fastdist itself, mypy
 would not take them from its path, and would take them for the real torch's where that is installed.
 """
 

@@ -46,47 +46,9 @@ from .activation import (
     Tanhshrink,
     Threshold,
 )
-from .adaptive import AdaptiveLogSoftmaxWithLoss
-from .adaptive_pooling import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-    FractionalMaxPool2d,
-    FractionalMaxPool3d,
-)
-from .batch_norm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    SyncBatchNorm,
-)
 from .container import ModuleDict, ModuleList, Sequential
-from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
-from .embedding import Embedding, EmbeddingBag
 from .flatten import Flatten, Unflatten
-from .fold import Fold, Unfold
-from .lazy import (
-    LazyBatchNorm1d,
-    LazyBatchNorm2d,
-    LazyBatchNorm3d,
-    LazyConv1d,
-    LazyConv2d,
-    LazyConv3d,
-    LazyConvTranspose1d,
-    LazyConvTranspose2d,
-    LazyConvTranspose3d,
-    LazyInstanceNorm1d,
-    LazyInstanceNorm2d,
-    LazyInstanceNorm3d,
-    LazyLinear,
-)
 from .linear import Bilinear, Identity, Linear
 from .loss import (
     BCELoss,
@@ -104,76 +66,121 @@ from .loss import (
     PoissonNLLLoss,
     SmoothL1Loss,
 )
-from .margin_loss import (
-    CosineEmbeddingLoss,
-    CosineSimilarity,
-    HingeEmbeddingLoss,
-    MarginRankingLoss,
-    MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss,
-    MultiMarginLoss,
-    PairwiseDistance,
-    SoftMarginLoss,
-    TripletMarginLoss,
-    TripletMarginWithDistanceLoss,
-)
 from .module import Module
-from .multihead_attention import MultiheadAttention
-from .normalization import CrossMapLRN2d, GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
-from .padding import (
-    CircularPad1d,
-    CircularPad2d,
-    CircularPad3d,
-    ConstantPad1d,
-    ConstantPad2d,
-    ConstantPad3d,
-    ReflectionPad1d,
-    ReflectionPad2d,
-    ReflectionPad3d,
-    ReplicationPad1d,
-    ReplicationPad2d,
-    ReplicationPad3d,
-    ZeroPad1d,
-    ZeroPad2d,
-    ZeroPad3d,
-)
 from .parameter import Buffer, UninitializedBuffer, UninitializedParameter
-from .parameter_container import ParameterDict, ParameterList
-from .pooling import (
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    LPPool1d,
-    LPPool2d,
-    LPPool3d,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-    MaxUnpool1d,
-    MaxUnpool2d,
-    MaxUnpool3d,
-)
-from .rnn import GRU, LSTM, RNN, RNNBase
-from .rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from .transformer import (
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
-from .upsampling import (
-    ChannelShuffle,
-    PixelShuffle,
-    PixelUnshuffle,
-    Upsample,
-    UpsamplingBilinear2d,
-    UpsamplingNearest2d,
-)
 
 if TYPE_CHECKING:
     from . import attention, modules, parallel, utils
+    from .adaptive import AdaptiveLogSoftmaxWithLoss
+    from .adaptive_pooling import (
+        AdaptiveAvgPool1d,
+        AdaptiveAvgPool2d,
+        AdaptiveAvgPool3d,
+        AdaptiveMaxPool1d,
+        AdaptiveMaxPool2d,
+        AdaptiveMaxPool3d,
+        FractionalMaxPool2d,
+        FractionalMaxPool3d,
+    )
+    from .batch_norm import (
+        BatchNorm1d,
+        BatchNorm2d,
+        BatchNorm3d,
+        InstanceNorm1d,
+        InstanceNorm2d,
+        InstanceNorm3d,
+        SyncBatchNorm,
+    )
+    from .convolution import (
+        Conv1d,
+        Conv2d,
+        Conv3d,
+        ConvTranspose1d,
+        ConvTranspose2d,
+        ConvTranspose3d,
+    )
+    from .embedding import Embedding, EmbeddingBag
+    from .fold import Fold, Unfold
+    from .lazy import (
+        LazyBatchNorm1d,
+        LazyBatchNorm2d,
+        LazyBatchNorm3d,
+        LazyConv1d,
+        LazyConv2d,
+        LazyConv3d,
+        LazyConvTranspose1d,
+        LazyConvTranspose2d,
+        LazyConvTranspose3d,
+        LazyInstanceNorm1d,
+        LazyInstanceNorm2d,
+        LazyInstanceNorm3d,
+        LazyLinear,
+    )
+    from .margin_loss import (
+        CosineEmbeddingLoss,
+        CosineSimilarity,
+        HingeEmbeddingLoss,
+        MarginRankingLoss,
+        MultiLabelMarginLoss,
+        MultiLabelSoftMarginLoss,
+        MultiMarginLoss,
+        PairwiseDistance,
+        SoftMarginLoss,
+        TripletMarginLoss,
+        TripletMarginWithDistanceLoss,
+    )
+    from .multihead_attention import MultiheadAttention
+    from .normalization import CrossMapLRN2d, GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
+    from .padding import (
+        CircularPad1d,
+        CircularPad2d,
+        CircularPad3d,
+        ConstantPad1d,
+        ConstantPad2d,
+        ConstantPad3d,
+        ReflectionPad1d,
+        ReflectionPad2d,
+        ReflectionPad3d,
+        ReplicationPad1d,
+        ReplicationPad2d,
+        ReplicationPad3d,
+        ZeroPad1d,
+        ZeroPad2d,
+        ZeroPad3d,
+    )
     from .parallel import DataParallel
+    from .parameter_container import ParameterDict, ParameterList
+    from .pooling import (
+        AvgPool1d,
+        AvgPool2d,
+        AvgPool3d,
+        LPPool1d,
+        LPPool2d,
+        LPPool3d,
+        MaxPool1d,
+        MaxPool2d,
+        MaxPool3d,
+        MaxUnpool1d,
+        MaxUnpool2d,
+        MaxUnpool3d,
+    )
+    from .rnn import GRU, LSTM, RNN, RNNBase
+    from .rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
+    from .transformer import (
+        Transformer,
+        TransformerDecoder,
+        TransformerDecoderLayer,
+        TransformerEncoder,
+        TransformerEncoderLayer,
+    )
+    from .upsampling import (
+        ChannelShuffle,
+        PixelShuffle,
+        PixelUnshuffle,
+        Upsample,
+        UpsamplingBilinear2d,
+        UpsamplingNearest2d,
+    )
 
 __all__ = [
     "CELU",
@@ -353,11 +360,58 @@ __all__ = [
 
 module_ranges.install()
 explain_missing(functional.__name__, init.__name__)
-# Imported on first use: they take 0.5 MB, and most programs use none of them.
+# Imported on first use: they take 1.3 MB, and most programs use few of them.
+_LATER = {
+    "adaptive": "AdaptiveLogSoftmaxWithLoss",
+    "adaptive_pooling": """
+        AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d
+        AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d
+    """,
+    "batch_norm": """
+        BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d
+        SyncBatchNorm
+    """,
+    "convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "embedding": "Embedding EmbeddingBag",
+    "fold": "Fold Unfold",
+    "lazy": """
+        LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d
+        LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d
+        LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear
+    """,
+    "margin_loss": """
+        CosineEmbeddingLoss CosineSimilarity HingeEmbeddingLoss MarginRankingLoss
+        MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss PairwiseDistance
+        SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
+    """,
+    "multihead_attention": "MultiheadAttention",
+    "normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "padding": """
+        CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d
+        ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d
+        ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d
+    """,
+    "parameter_container": "ParameterDict ParameterList",
+    "pooling": """
+        AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d
+        MaxUnpool1d MaxUnpool2d MaxUnpool3d
+    """,
+    "rnn": "GRU LSTM RNN RNNBase",
+    "rnn_cell": "GRUCell LSTMCell RNNCell RNNCellBase",
+    "transformer": """
+        Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
+        TransformerEncoderLayer
+    """,
+    "upsampling": """
+        ChannelShuffle PixelShuffle PixelUnshuffle Upsample UpsamplingBilinear2d
+        UpsamplingNearest2d
+    """,
+}
 load_later(
     __name__,
     {
         **dict.fromkeys(("attention", "modules", "parallel", "utils"), ""),
         "DataParallel": "parallel",
+        **{name: module for module, names in _LATER.items() for name in names.split()},
     },
 )

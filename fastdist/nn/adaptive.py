@@ -1,4 +1,4 @@
-"""Softmax over many classes of which few are frequent."""
+"""Softmax over many classes, for data in which few of them are frequent."""
 
 from __future__ import annotations
 

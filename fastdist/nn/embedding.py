@@ -156,7 +156,7 @@ class Embedding(_Table):
         )
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what is not by default."""
+        """Return the sizes, and options that differ from their defaults."""
         return self._shown(
             padding_idx=(self.padding_idx, None),
             max_norm=(self.max_norm, None),
@@ -240,7 +240,7 @@ class EmbeddingBag(_Table):
         )
 
     def extra_repr(self) -> str:
-        """Return the sizes, the mode, and what is not by default."""
+        """Return the sizes, the mode, and options that differ from their defaults."""
         return self._shown(
             max_norm=(self.max_norm, None),
             norm_type=(self.norm_type, 2),

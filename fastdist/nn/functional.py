@@ -7,10 +7,8 @@ from typing import Any
 
 from ..core.caller_warning import warn_caller
 from ..core.torch_function import NOT_TAKEN as _NOT_TAKEN
-from ..core.torch_function import mode_is_open as _mode_is_open
 from ..core.torch_function import offer as _offer
 from ..dispatch.declaration import recorded_as as _recorded_as
-from ..dispatch.op import PLAIN as _PLAIN
 from ..graph.modes import modes as _modes
 from ..interpreters.torch_function import overridable as _offering
 from ..namespace.load import FUNCTIONAL_NAMES
@@ -72,7 +70,7 @@ def softmax(
         >>> F.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
         tensor([0.0900, 0.2447, 0.6652])
     """
-    if (_modes.tracers and _mode_is_open()) or input.__class__ not in _PLAIN:
+    if input.__class__ not in _modes.plain:
         found = _offer(softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
         if found is not _NOT_TAKEN:
             return found  # type: ignore[no-any-return]
@@ -94,7 +92,7 @@ def log_softmax(
         >>> F.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
         tensor([-1.3133, -0.3133])
     """
-    if (_modes.tracers and _mode_is_open()) or input.__class__ not in _PLAIN:
+    if input.__class__ not in _modes.plain:
         found = _offer(log_softmax, (input,), {"dim": dim, "_stacklevel": 3, "dtype": dtype})
         if found is not _NOT_TAKEN:
             return found  # type: ignore[no-any-return]

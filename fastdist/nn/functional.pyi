@@ -688,11 +688,12 @@ def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, *, scale: builtins.float | None = None, enable_gqa: builtins.bool = False) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    A mask of bool is true where attention is allowed, another is added. A query that may look at
-    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query. A
-    mask beside is_causal is taken where PyTorch's fused kernel takes both: allowed is what both do.
+    A mask of bool is true where attention is allowed; any other mask is added to the scores. A
+    query that may attend to no key gets zeros. With enable_gqa a head of key and value serves
+    several heads of query. A mask and is_causal may be combined where PyTorch's fused kernel allows
+    it: a key must pass both.
 
-    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask beside is_causal
+    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
             elsewhere
     Note    memory grows with n + m, and that of a mask and its gradient: see attention_blocks
 

@@ -15,7 +15,7 @@ from .module import Module
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear under the name that PyTorch shows for what follows the heads."""
+    """The Linear behind the heads, under the name that PyTorch shows."""
 
 
 class MultiheadAttention(Module):

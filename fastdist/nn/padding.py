@@ -28,7 +28,7 @@ class _PadNd(Module):
         return functional.pad(input, self.padding, self._mode)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Raise for what cannot be padded here; pad itself says the most of it."""
+        """Raise for inputs that cannot be padded; pad() itself finds most of them."""
 
     def extra_repr(self) -> str:
         """Return the numbers."""

@@ -215,7 +215,7 @@ class RNNBase(Module):
         return output, state[0] if len(state) == 1 else tuple(state)
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what is not by default."""
+        """Return the sizes, and options that differ from their defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
         usual = {
             "proj_size": 0,

@@ -69,7 +69,7 @@ class RNNCellBase(Module):
         return batched, states
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what is not by default."""
+        """Return the sizes, and options that differ from their defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
         if not self.bias:
             text += f", bias={self.bias}"

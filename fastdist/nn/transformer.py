@@ -241,7 +241,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """num_layers copies of a layer, one after the other, all of which see the same memory."""
+    """num_layers copies of a layer, one after the other; all attend to the same memory."""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

@@ -92,7 +92,7 @@ def _in_turns(count: int, propose: Propose) -> Array:
 
 
 def _representable(like: Tensor, a: float, b: float) -> tuple[float, float]:
-    """Return the ends of what like's dtype has in [a, b]; a and b if it has nothing there."""
+    """Return the smallest and largest value of like's dtype in [a, b]; a and b if none is."""
     dtype = like.dtype
     if not dtype.is_floating_point:
         return a, b

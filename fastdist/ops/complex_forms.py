@@ -90,7 +90,7 @@ silu.complex_decomposition = _silu
 logaddexp.complex_decomposition = _logaddexp
 lerp.complex_decomposition = _lerp
 
-# Linear kernels, of the parts one by one; and products of two, of which convolutions are sums.
+# Linear kernels run on each part alone. Products of two include convolutions, sums of products.
 
 
 def _by_parts(op: Any) -> None:

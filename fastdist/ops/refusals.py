@@ -15,7 +15,7 @@ from ..tensor.tensor import Tensor
 
 
 def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a check that refuses operands none of which is floating, with the text of PyTorch's
+    """Return a check that requires a floating operand, with the error text of PyTorch's
     kernel.
 
     An integer could not hold the result, and would hold another number.
@@ -89,7 +89,7 @@ def require_given(name: str, argument: str, values: tuple[Any, ...]) -> None:
 
 def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
     """Raise RuntimeError for parameters of a norm in another dtype than its input's, but for
-    float32 beside a half type.
+    float32 next to a half type.
     """
     dtype = layout.dtype
     for one in parameters:

@@ -21,9 +21,9 @@ def may_reshape(input: Tensor, others: Sequence[Tensor | None] = ()) -> bool:
     without gaps on the CPU.
     """
     layout = input._layout
-    if modes.special or not layout.contiguous or layout.device is not CPU:
+    if not layout.contiguous or layout.device is not CPU:
         return False
-    if input.__class__ not in PLAIN or layout.is_sparse:
+    if input.__class__ not in modes.plain or layout.is_sparse:
         return False
     # Not all(): a generator takes 0.3 us.
     is_off = modes.grad_off > 0 and not tls.grad

@@ -1,4 +1,4 @@
-"""CountedOptimizer: what optimisers share whose update depends on how often it was done."""
+"""CountedOptimizer: the base of optimisers whose update depends on the number of steps."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CountedOptimizer(Optimizer):
     def count_all(
         self, group: Group, parameters: list[Tensor], states: list[dict[str, Any]]
     ) -> list[Any]:
-        """Count one more step of parameters; return of each the how manieth it is: a number, or a
+        """Count one more step of parameters; return for each its number of steps: a number, or a
         Tensor where PyTorch goes on with one, which rounds what follows from it. Counts on a device
         are one column for all: see Note [Numbers on a device].
 

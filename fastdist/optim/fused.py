@@ -23,9 +23,9 @@ from ..tensor.tensor import Tensor
 def fused(text: str, *names: str) -> Callable[..., None]:
     """Return update(target, *operands), which writes the body of text over target.
 
-    The first name stands for target itself; operands are Tensors of target's shape, dtype and
-    device, or numbers, which Tensors of one element may stand for. Names that text does not use may
-    be there all the same. With grad mode on the update is recorded for autograd.
+    The first name is target. Operands are Tensors of target's shape, dtype and device, numbers, or
+    Tensors of one element in place of numbers. text need not use all names. With grad mode on the
+    update is recorded for autograd.
     """
     used = parse(text, names).used
     needed = tuple(name in used for name in names)

@@ -13,10 +13,10 @@ LEAST_WIDTH = 1e-9
 
 
 class Point(NamedTuple):
-    """A place on the line: how far along, the loss and its gradient, and the slope of the line.
+    """A point on the line: its distance t, the loss, its gradient, and the slope along the line.
 
-    Note    slope is a Tensor of one number, and t where it was made of slopes: so that what is
-            compared is rounded as the parameters are
+    Note    slope is a Tensor of one number, and so is a t computed from slopes: comparisons then
+            round as the parameters do
     """
 
     t: Any
@@ -75,7 +75,7 @@ def _zoom(
     most: int,
     longest: Tensor,
 ) -> tuple[Point, int]:
-    """Return a point between two that will do, or the lower end of what was left of them."""
+    """Return an acceptable point between two, or the lower end of the last interval."""
     low, high = _lower_first(bracket)
     is_stuck = False
     while count <= most:

@@ -12,8 +12,10 @@ FOLLOWED = ("new", "beta", "new_square", "decay", "keep")
 
 
 def follow(decays: bool, apart: bool, maximize: bool) -> tuple[str, str]:
-    """Return the lines of a program that shrink the parameter p where its decay is apart, and bring
-    the means m and v up to the gradient g; and the text of the gradient that is followed.
+    """Return the lines of a program that update the means m and v by the gradient g, and the text
+    of the gradient with decay and sign.
+
+    If decay is decoupled (`apart`), the lines shrink the parameter p first.
     """
     d = direction(maximize=maximize, weight_decay=decays and not apart)
     lines = [f"m = m + new * ({d} - m)", f"v = d = {d}; v * beta + new_square * d * d"]

@@ -15,9 +15,9 @@ _NOT_NEGATIVE = frozenset(
 
 
 def checked(**options: Any) -> dict[str, Any]:
-    """Return the options of a constructor, each in range.
+    """Return the options of a constructor after checking their ranges.
 
-    Raises  ValueError for the first that is not
+    Raises  ValueError for the first option that is out of range
     """
     for name, value in options.items():
         if name == "lr":
@@ -55,7 +55,7 @@ def _require_betas(betas: tuple[Any, Any]) -> None:
 
 
 def require_one_way(*, fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
-    """Raise for options of which PyTorch takes one at a time."""
+    """Raise for options that exclude each other, as in PyTorch."""
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`: leave fused out")
     if fused and foreach:

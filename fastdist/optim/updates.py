@@ -78,7 +78,7 @@ def alike_in_parts(like: Tensor, value: float) -> Tensor:
 
 
 def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
-    """Return how many parameters after each other are of which kind."""
+    """Return the runs of consecutive parameters of one kind: kind and length of each."""
     if is_grad_enabled():
         return [(None, len(layouts[0]))]
     if layouts.count(layouts[0]) == len(layouts):

@@ -298,7 +298,7 @@ class KeyAverages:
         raise NotImplementedError
 
     def _repr_html_(self) -> str | None:
-        """Return the table of what took the most time, for a notebook."""
+        """Return the table of the longest entries, for a notebook."""
         return self.key_averages()._repr_html_()
 
     def key_averages(

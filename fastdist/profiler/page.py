@@ -54,7 +54,7 @@ def page_of(
 
 
 def _told_of(event: FunctionEvent) -> list[str]:
-    """Return the lines that are shown of an event beside its name and times."""
+    """Return the lines that are shown of an event next to its name and times."""
     told = []
     if event.module_hierarchy:
         told.append(f"in {event.module_hierarchy}")

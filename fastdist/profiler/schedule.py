@@ -29,7 +29,7 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """Return a schedule: skip_first steps without recording, then, repeat times (0: for ever), wait
+    """Return a schedule: skip_first steps without recording, then, repeat times (0: forever), wait
     steps without recording, warmup steps whose records are dropped, active steps whose records are
     kept; with skip_first_wait the first wait is left out.
 

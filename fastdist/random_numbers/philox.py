@@ -272,7 +272,7 @@ def _range(low: int, high: int) -> tuple[np.uint64, np.uint64 | None, np.uint64]
 
 
 def _without_favour(seed: int, first: int, out: np.ndarray, last: np.uint64) -> np.ndarray:
-    """Return words of which those above last were drawn again, until none is."""
+    """Return random words of at most last; larger ones are drawn again."""
     attempt = 0
     while (rejected := np.flatnonzero(out > last)).size:
         attempt += 1

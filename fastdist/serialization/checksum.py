@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Final
 
-# So much comes in several pieces, of which one is summed up while the next is read or written.
+# Larger data is cut into pieces: one is summed up while the next is read or written.
 _WORTH_A_THREAD: Final = 32 << 20
 
 

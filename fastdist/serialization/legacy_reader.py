@@ -105,7 +105,7 @@ class LegacyRecords(Records):
         return SafeUnpickler(pickled, _refuse, Budget(len(pickled))).load()
 
     def _note(self, saved_id: Any) -> None:
-        """Remember how long a storage is, of which the pickle has just said so."""
+        """Remember the length of a storage, which the pickle has just named."""
         kind = saved_id[0] if type(saved_id) is tuple and saved_id else None
         if kind == "module" and len(saved_id) == 4:
             return

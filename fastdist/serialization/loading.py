@@ -209,7 +209,7 @@ def _head_of(file: Any, called: str) -> bytes:
 
 
 def _kind_of(head: bytes) -> str:
-    """Return words for what a file seems to be that begins so."""
+    """Return a description of the file that seems to begin with these bytes."""
     for magic, what in _FOREIGN:
         if head.startswith(magic):
             return what

@@ -138,7 +138,7 @@ class _Walk:
         if len(names) > len(self._stack):
             raise IndexError(f"{opcode.name} takes more than there is")
         del self._stack[len(self._stack) - len(names) :]
-        # A number, a text or bytes: what else opcodes have in them is not what they push.
+        # An opcode that contains a number, a text or bytes pushes that value.
         value = _UNKNOWN if before or argument is None else argument
         self._stack.extend([value] * len(after))
 

@@ -30,7 +30,7 @@ from .rebuilding import (
 )
 from .torch_names import own
 
-# Modules of which nothing is ever called for a file, whatever is added.
+# Modules whose functions are never called for a file, even if they were added.
 _NEVER: Final = frozenset(("sys", "os", "posix", "nt", "subprocess", "builtins.eval"))
 _MOST_DEVICES: Final = 128
 _LONGEST_DEVICE: Final = 8
@@ -51,7 +51,7 @@ Call = Callable[[tuple[Any, ...], Budget], Any]
 
 
 def plain_call(thing: Any) -> Call | None:
-    """Return how a class or function of the fixed list is called; None for what is only named."""
+    """Return how a listed class or function may be called; None if it may only be named."""
     # It might be a tuple of another kind, whose hash takes exponential time if its parts are
     # shared.
     return _PLAIN.get(thing) if isinstance(thing, _CALLED) else None
@@ -124,7 +124,7 @@ def _size(args: tuple[Any, ...], budget: Budget) -> Size:
 
 def _device(args: tuple[Any, ...], budget: Budget) -> Device:
     kind, *index = args
-    # Devices are kept for ever, so a file may name no more of them than a machine has.
+    # Devices are kept forever, so a file may name no more of them than a machine has.
     if type(kind) is not str or len(kind) > _LONGEST_DEVICE or len(index) > 1:
         raise UnpicklingError(f"a device is made of a name and a number, not of {brief(args)}")
     if index and not (type(index[0]) is int and 0 <= index[0] < _MOST_DEVICES):

@@ -27,7 +27,7 @@ _BLOCK: Final = 512
 _NAMES: Final = frozenset(("sys_info", "pickle", "tensors", "storages"))
 _MOST_AXES: Final = 64
 _USTAR: Final = slice(257, 262)
-# Classes that only say of which dtype a tensor or storage is.
+# Classes that only name the dtype of a tensor or storage.
 _KINDS: Final[dict[tuple[str, str], Any]] = {
     (module, name.replace("Storage", ending)): TYPED_STORAGES[name]
     for module in ("torch", "torch.cuda")
@@ -133,7 +133,7 @@ class TarRecords(Records):
 
 
 class _KindsUnpickler(SafeUnpickler):
-    """Reads small pickles, in which a class says of which dtype something is."""
+    """Reads small pickles in which a class stands for a dtype."""
 
     def find(self, module: str, name: str) -> Any:
         """Return the class of storages that a class of tensors or storages stands for."""
@@ -189,7 +189,7 @@ def _parts_of(stream: ByteStream) -> dict[str, tuple[int, int]]:
 
 
 def _entry(header: bytes) -> tuple[str, int, bool] | None:
-    """Return name, size and whether it is an ordinary file; None for what is not an entry."""
+    """Return name, size and whether it is an ordinary file; None if it is not an entry."""
     try:
         told = int(header[148:156].rstrip(b" \0") or b"x", 8)
         size = int(header[124:136].rstrip(b" \0") or b"0", 8)

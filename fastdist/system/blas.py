@@ -203,7 +203,7 @@ def _fork_a_process_that_ends() -> None:
 
 
 def _scipys_own() -> list[Any]:
-    """Return the library that SciPy brought beside NumPy's, if it is loaded."""
+    """Return the library that SciPy brought next to NumPy's, if it is loaded."""
     if "scipy.linalg" not in sys.modules:
         return []
     import ctypes

@@ -60,7 +60,7 @@ def shipped_directory(name: str = "") -> str | None:
 
 
 def why_nothing_shipped() -> str:
-    """Return why what SHIPPED names is not used, or nothing if it is, or names nothing."""
+    """Return why the folder in SHIPPED is not used; empty if it is used or not set."""
     return _find_shipped("")[1]
 
 
@@ -155,7 +155,7 @@ def _write_once(path: str, source: str) -> None:
     """Write the file unless it is there, or the directory went away or is full by now."""
     if os.path.exists(path):
         return
-    import tempfile  # with what it imports 0.4 MB, of use to processes that compile alone
+    import tempfile  # imported late: it takes 0.4 MB, and only processes that compile need it
 
     with contextlib.suppress(OSError):
         folder = os.path.dirname(path)

@@ -1,4 +1,4 @@
-"""A fence for memory that two processes share, out of what Python has, and where there is none."""
+"""A memory fence for two processes, built from Python's own means, and where it is missing."""
 
 from __future__ import annotations
 

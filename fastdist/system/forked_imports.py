@@ -2,7 +2,7 @@
 
 # Note [Forks and imports]
 # Python locks a module while a thread imports it. A child that is forked meanwhile finds the lock
-# held by a thread that it does not have, and its own import of that module waits for ever. Kernels
+# held by a thread that it does not have, and its own import of that module waits forever. Kernels
 # are imported at their first use, by whichever thread comes first, so that a fork looks for such
 # imports and waits for their end. Imports of other packages are not looked at: a program may run
 # for as long as it likes inside of one.
@@ -24,13 +24,13 @@ _LOOK_EACH_S: Final = 0.002
 
 
 class Forks:
-    """Whether another fork handler waits for imports, together with what it takes itself."""
+    """Whether another fork handler waits for imports, together with its own locks."""
 
     wait_elsewhere = False
 
 
 def others_import() -> bool:
-    """Return whether another thread imports a module of ours, or of what we import late."""
+    """Return whether another thread imports one of our modules, or one that we import late."""
     mine = threading.get_ident()
     return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != mine)
 

@@ -14,7 +14,7 @@ _REENTRANT: Final = type(threading.RLock())
 def renew_in_children(owner: Any, *names: str) -> None:
     """Give a module, or class, new locks by these names in each process that is forked.
 
-    A thread that held one while another forked is not in the child, which would wait for ever. The
+    A thread that held one while another forked is not in the child, which would wait forever. The
     lock must be one that is held for a few assignments, and looked up by its name each time.
     """
 

@@ -27,7 +27,7 @@ _cache: dict[tuple[Any, ...], Tensor] = {}
 
 def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: bool = True) -> Any:
     """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
-    decide. With half types it is wider: see Note [Numbers beside half types].
+    decide. With half types it is wider: see Note [Numbers next to half types].
 
     A floating dtype takes any number without promotion, an integer dtype the integers that it
     holds. NaN is never cached, because a look-up would not find it.
@@ -245,8 +245,9 @@ def _number_of(value: Any) -> Any:
 
 
 def is_plain_number(value: Any, dtype: DType) -> bool:
-    """Return whether a value is a small number of Python that a dtype of 4 or 8 bytes holds as it
-    is, up to the rounding of floats: NumPy writes it as PyTorch does.
+    """Return whether value is a small Python number that NumPy stores in dtype as PyTorch does.
+
+    Such a dtype has 4 or 8 bytes; a float may be rounded.
     """
     kind = value.__class__
     if kind is float:

@@ -23,7 +23,7 @@ TINY_LIMIT = SMALL_LIMIT
 Shape = tuple[int, ...]
 
 # The routes for two layouts are stored on the first of them. A program with ever new shapes would
-# fill the table for ever, so a full one is cleared.
+# fill the table forever, so a full one is cleared.
 _ROUTES_PER_LAYOUT = 256
 
 
@@ -132,8 +132,8 @@ class Layout:
             )
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.routes, layout.uniform_routes, layout.size = RouteTable(), {}, None
-        # Stored last: a finalizer or a signal's handler, which may run at any line and under the
-        # lock, may have made and stored the same one.
+        # Stored last: a finalizer or a signal handler may run at any line, also under the lock, and
+        # may have stored an equal layout.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)
             # Arrays of devices always have their strides: the next one finds the layout at once.

@@ -133,7 +133,7 @@ def view_at(
 
 
 def bound(tensor: Tensor, memory: Any) -> Tensor:
-    """Make memory the tensor's whole storage; return the tensor."""
+    """Give the tensor a storage that is exactly memory; return the tensor."""
     tensor._storage = BoundedStorage(memory)
     return tensor
 

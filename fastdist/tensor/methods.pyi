@@ -193,7 +193,7 @@ class TensorMethods:
             tensor([1.5000, 2.0000])
         """
     def acos(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+        """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
             input: The tensor.
@@ -203,7 +203,7 @@ class TensorMethods:
             tensor([0.0000, 1.5708])
         """
     def acos_(self) -> Tensor:
-        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+        """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
             input: The tensor.
@@ -370,7 +370,7 @@ class TensorMethods:
                 where callable returns no number
         """
     def arccos(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+        """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
             input: The tensor.
@@ -380,7 +380,7 @@ class TensorMethods:
             tensor([0.0000, 1.5708])
         """
     def arccos_(self) -> Tensor:
-        """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+        """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
         Args:
             input: The tensor.
@@ -477,7 +477,7 @@ class TensorMethods:
             tensor([1, 2, 0])
         """
     def argwhere(self) -> Tensor:
-        """Return the places of what is not 0, a row each."""
+        """Return the places of nonzero elements, a row each."""
     def as_strided(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """Return the view of input's memory by size and stride; storage_offset counts elements from
         where the memory begins, and is input's own unless given.
@@ -724,12 +724,12 @@ class TensorMethods:
     def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return Cholesky's factor; linalg.cholesky is its successor."""
     def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the inverse of the matrix of which input is Cholesky's factor.
+        """Return the inverse of the matrix whose Cholesky factor is input.
 
         Raises  LinAlgError for a 0 on the diagonal
         """
     def cholesky_solve(self, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the X of A @ X = input, of which input2 is Cholesky's factor.
+        """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
         Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
         Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
@@ -850,8 +850,9 @@ class TensorMethods:
             4
         """
     def contiguous(self, memory_format: MemoryFormat = ...) -> Tensor:
-        """Return the tensor with its elements in C order, or in memory_format: itself if they are, else
-        a copy.
+        """Return the tensor with its elements in C order, or in the order of memory_format.
+
+        Return the same tensor if they are in that order already, otherwise a copy.
 
         Args:
             input: The tensor.
@@ -1250,8 +1251,9 @@ class TensorMethods:
         Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
         """
     def fill_diagonal_(self, fill_value: Scalar, wrap: builtins.bool = False) -> Tensor:
-        """Write fill_value where all indices are equal; with wrap, a matrix higher than wide gets a
-        further diagonal each width + 1 rows.
+        """Write fill_value where all indices are equal.
+
+        With wrap, a tall matrix gets a further diagonal after each width + 1 rows.
 
         Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
         """
@@ -1450,7 +1452,7 @@ class TensorMethods:
         bins is a number of equal ones, or the edges.
         """
     def hsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-        """Return views of parts along the second axis, of a vector along its only one."""
+        """Return views of parts along the second axis; of a vector, along its only axis."""
     def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return sqrt(input**2 + other**2) without overflow in between.
 
@@ -1939,7 +1941,7 @@ class TensorMethods:
     @property
     def mT(self) -> Tensor: ...
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-        """Write callable(e, x, y) over each element e, x and y being the others' there; it is slow.
+        """Replace each element e by callable(e, x's element, y's element); this is slow.
 
         Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
                 another device, or where callable returns no number
@@ -2394,20 +2396,20 @@ class TensorMethods:
     def nan_to_num_(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
         """In-place version of nan_to_num: writes the result into this tensor and returns it."""
     def nanmean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the mean over dim of what is not NaN.
+        """Return the mean over dim of the elements that are not NaN.
 
         Raises  RuntimeError for integers and bool
         """
     @overload
     def nanmedian(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+        """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
     @overload
     def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-        """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+        """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
     def nanquantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Return the numbers below which the shares q of what is not NaN lie."""
+        """Return the quantiles q of the elements that are not NaN."""
     def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the sum over dim of what is not NaN."""
+        """Return the sum over dim of the elements that are not NaN."""
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """Return the view of length elements along dim from start on.
 
@@ -2621,7 +2623,7 @@ class TensorMethods:
                     [1, 0]])
         """
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-        """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
+        """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
     def norm(self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
         """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
         values.

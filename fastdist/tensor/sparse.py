@@ -78,8 +78,8 @@ class SparseLayout(Layout):
 
 
 class Coo:
-    """The raw array of a sparse tensor: (sparse axes, n) int64 coordinates, and n values, which
-    have the dense axes besides.
+    """The raw array of a sparse tensor: (sparse axes, n) int64 coordinates, and values of shape
+    (n, *dense axes).
 
     Thread  immutable
     """

@@ -65,7 +65,7 @@ class Storage:
         seen = len(views)
         if seen >= FEW_VIEWS and (seen - 1).bit_length() < (seen + len(more) - 1).bit_length():
             # At each power of two dead views are removed, so that a loop over slices does not grow
-            # the list for ever.
+            # the list forever.
             with _storages_lock:
                 seen = len(views)
                 views[:seen] = [known for known in views[:seen] if known() is not None]

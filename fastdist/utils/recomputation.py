@@ -98,7 +98,7 @@ class Frame:
             return tensor
 
     def _forget(self) -> None:
-        """Let go of what the pass that ends has computed: a graph that is kept computes again."""
+        """Release the values of the pass that ends: a retained graph computes them again."""
         with self._lock:
             for reference in self._holders:
                 holder = reference()

@@ -82,7 +82,7 @@ def _give(state: int, block: int, _: int) -> None:
     if block != 0 and (size < _load(state, LEAST) or size > _load(state, MOST)):
         _free(block)
         return
-    # No block, of which NumPy has none to give, has all go.
+    # A missing block releases all: NumPy passes none.
     at = _drop_to(state, _load(state, MOST) - size if block != 0 else 0)
     if block == 0:
         return

@@ -46,7 +46,7 @@ LINE_BYTES: Final = 64
 LINES_FROM: Final = 16 << 10
 # From so many on NumPy asks for huge pages. Below, glibc keeps what is freed.
 BLOCKS_FROM: Final = 4 << 20
-# Slots of NumPy's table of C functions: each stays where it is for ever.
+# Slots of NumPy's table of C functions: each stays where it is forever.
 _SET_HANDLER: Final = 304
 _RAW_DOMAIN: Final = 0
 _COMPILER: Final = f"{__package__}.jit.compiler"
@@ -213,7 +213,7 @@ def _yes() -> bool:
 
 
 def _through(handler: _Handler) -> Maker:
-    """Return np.empty with memory of a handler's. It, and what it calls, live for ever: an array
+    """Return np.empty with memory of a handler's. It, and what it calls, live forever: an array
     may end when all of Python's has ended.
     """
     _keep_for_ever(handler)

@@ -17,8 +17,8 @@ def compile_text(source: str, architecture: str = "sm_90", name: str = "kernel.c
     """Return the machine code of source for an architecture. Needs no driver and no GPU.
 
     Raises  cupy.cuda.compiler.CompileException, or cuda.core's NVRTCError, with NVRTC's log
-    Note    CuPy's public entry asks for a device first; the class behind it does not. Where a CuPy
-            has that class no more, or there is no CuPy, cuda.core compiles (`pip install
+    Note    CuPy's public function queries a device first; the private class behind it does not. If
+            CuPy is missing or no longer has that class, cuda.core compiles (`pip install
             'cuda-core[cu12]'`)
     """
     try:

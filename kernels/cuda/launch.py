@@ -92,7 +92,7 @@ class Struct(NamedTuple):
 class Scratch:
     """A contiguous array that one call needs between its launches. Compared by identity.
 
-    `base` is what has the memory: another one, of which this is a view, or itself.
+    `base` owns the memory: the array that this one is a view of, or this one.
     """
 
     __slots__ = ("base", "dtype", "ndim", "shape", "size", "strides")

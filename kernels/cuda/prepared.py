@@ -56,7 +56,7 @@ class Prepared:
     run: Callable[[tuple[Any, ...]], object]
 
     def __init__(self, launches: Sequence[Launch | Call], count: int) -> None:
-        """Prepare launches over slots, of which a call has count."""
+        """Prepare launches over slots; a call has count of them."""
         args = [_base(arg) for step in launches for arg in step.args]
         numbers = [arg for arg in args if isinstance(arg, ByValue)]
         scratch = list(dict.fromkeys([arg for arg in args if isinstance(arg, Scratch)]))

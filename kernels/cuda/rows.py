@@ -120,7 +120,7 @@ class Rows(NamedTuple):
         return self.walk.size >= 2**32
 
     def launch(self, source: str, name: str, lanes: int) -> Launch:
-        """Return the launch of a kernel of which so many threads share a row."""
+        """Return the launch of a kernel in which this many threads share a row."""
         rows = self.walk
         fields = (*rows.shape, *[step for one in rows.strides for step in one])
         task = int64_fields(rows.size, self.length, lanes, *self.steps, *fields)

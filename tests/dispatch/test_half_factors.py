@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.dispatch.call import InPlace
 from fastdist.dispatch.pointwise import PointwiseOp
-from fastdist.dispatch.twins import InPlace
 from fastdist.nn import functional as F
 from tests.dispatch.paths import general_calls
 

@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.autograd import forward_ad
-from fastdist.dispatch.twins import InPlace
+from fastdist.dispatch.call import InPlace
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "add_": lambda x, y: x.add_(y),

@@ -15,6 +15,7 @@ from fastdist import overrides
 from fastdist.autograd import forward_ad
 from fastdist.core.interpreter import of_process, of_thread, open_interpreters
 from fastdist.dispatch.call import GeneralPath
+from fastdist.dispatch.op import PLAIN
 from fastdist.graph import recordings
 from fastdist.graph.modes import modes
 from fastdist.instrumentation.time_ranges import Recording
@@ -105,6 +106,46 @@ def test_plain_calls_take_the_short_path(block: str, call: Callable[[Any, Any], 
     # The short path serves the calls that a mode makes; the call that it takes over does not run.
     assert went == []
     assert (modes.tracers, modes.special, of_thread.interpreters) == (0, 0, ())
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_no_class_is_plain_while_something_is_open(block: str) -> None:
+    found: list[frozenset[Any]] = []
+    with BLOCKS[block]():
+        if block == "vmap":
+            fd.vmap(lambda x: found.append(modes.plain) or x)(fd.ones(2))
+        else:
+            with forward_ad.dual_level():
+                dual = forward_ad.make_dual(X, X)
+                found.append(modes.plain)
+            del dual
+            found.append(modes.plain)
+    assert set(found) == {frozenset()} and modes.plain == PLAIN
+
+
+# Functions with a shorter way for plain tensors, which a mode must not lose.
+SHORT_WAYS: dict[str, Callable[[Any], Any]] = {
+    "__getitem__": lambda x: x[:, 0],
+    "cat": lambda x: fd.cat((x, x)),
+    "contiguous": lambda x: x.contiguous(),
+    "flatten": lambda x: x.flatten(),
+    "float": lambda x: x.float(),
+    "full_like": lambda x: fd.full_like(x, 2.0),
+    "linear": lambda x: fd.nn.functional.linear(x, x),
+    "narrow": lambda x: x.narrow(0, 0, 1),
+    "reshape": lambda x: x.reshape(4),
+    "select": lambda x: x.select(0, 1),
+    "softmax": lambda x: fd.nn.functional.softmax(x, 1),
+    "stack": lambda x: fd.stack((x, x)),
+}
+
+
+@pytest.mark.parametrize("name", SHORT_WAYS)
+def test_a_mode_is_offered_calls_that_are_known_from_before(name: str) -> None:
+    SHORT_WAYS[name](X)
+    with Passing() as mode:
+        SHORT_WAYS[name](X)
+    assert mode.calls[0] == name
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))

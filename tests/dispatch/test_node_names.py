@@ -17,8 +17,8 @@ NAMES = names_in(fd)
 X = NAMES["x"]
 
 
-# Whether an operand was a number or a tensor without axes only the tensors show: see
-# OpNode.has_number.
+# A call whose name depends on whether an operand was a number or a tensor without axes. Only the
+# kept tensors show which: see OpNode.has_number.
 NAMED_BY_TENSORS = "t.tensor(2.0) / x"
 
 

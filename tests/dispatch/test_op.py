@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import fastdist
+from fastdist.dispatch.call import InPlace
 from fastdist.dispatch.op import OPS
-from fastdist.dispatch.twins import InPlace
 from fastdist.ops.index.indexing import gather
 from fastdist.ops.pointwise.arithmetic import mul, neg
 

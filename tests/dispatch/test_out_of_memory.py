@@ -12,7 +12,7 @@ import pytest
 import fastdist as fd
 
 HUGE = 1 << 40
-MANY = 1 << 45  # of float32 the half of what an address reaches
+MANY = 1 << 45  # as float32, half of the address space
 CALLS: dict[str, Callable[[], Any]] = {
     "empty": lambda: fd.empty(MANY),
     "zeros": lambda: fd.zeros(MANY),

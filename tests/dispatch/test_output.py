@@ -1,4 +1,4 @@
-"""`out=` of another shape, of another dtype, and over what is read."""
+"""`out=` of another shape, of another dtype, and in the memory of operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that an `out=` shares with what is read, and the dtype that it makes sums compute in."""
+"""Memory that an `out=` shares with operands, and the dtype in which sums are computed for it."""
 
 from __future__ import annotations
 

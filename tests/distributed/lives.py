@@ -1,4 +1,4 @@
-"""Lives of workers that are not there, for tests of what is kept of them."""
+"""Lives of workers that do not exist, for tests of the records about them."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_jobs_take_locks_in_the_order_of_the_table(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout[-4000:]
     pairs = lock_order.read_pairs(tmp_path)
     assert lock_order.violations(pairs, LEVELS) == []
-    # It has seen what it is about.
+    # The recorder saw real nesting of locks.
     assert ("pipe.pipe.Pipe._shared_lock", "pipe.pipe.Pipe._lock") in pairs
     assert ("rpc.workers.callers.Callers._lock", "rpc.workers.callers.CallerLane._lock") in pairs
     assert ("links.hub._hubs_lock", "links.hub.Hub._lock") in pairs
@@ -94,7 +94,7 @@ def test_two_locks_in_two_orders_are_found(
         pass
     assert lock_order.violations(lock_order.read_pairs(tmp_path), levels) == []
     with inner:
-        assert outer.acquire(blocking=False)  # whoever does not wait cannot wait for ever
+        assert outer.acquire(blocking=False)  # whoever does not wait cannot wait forever
         outer.release()
     assert lock_order.violations(lock_order.read_pairs(tmp_path), levels) == []
     with inner, outer:

@@ -46,7 +46,7 @@ def test_workers_at_different_steps_end_in_the_same_call(store: HashStore, asked
     for member, count in zip(members, done):
         assert not any(member.is_over() for _ in range(count))
     members[asked].request()
-    # The request is seen by all before the calls go on, or those could go on for ever.
+    # The request is seen by all before the calls go on, or those could go on forever.
     assert store.wait(["last_call"], 10.0) is None
     with ThreadPoolExecutor(3) as pool:
         more = list(pool.map(_calls_until_over, members))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# By module, then by what the constant or the default is for.
+# By module, then by the purpose of the constant or default.
 TIMES: dict[str, dict[str, str]] = {
     "distributed.arena.fork": {"_PATIENCE_MS": "a helper that forks has answered"},
     "distributed.arena.owner": {
@@ -497,7 +497,7 @@ RELATIONS = (
     Before("concurrency.thread_pool._FREQUENT_FOR_S", "concurrency.thread_pool.IDLE_S", ""),
 )
 
-# Pairs that must be the same: two names for what one fact decides.
+# Pairs that must be equal: two names for one fact.
 EQUAL = (
     ("launch.nodes.LOST_S", _FROZEN),
     ("launch.stopped_workers.STOPPED_S", _FROZEN),

@@ -221,7 +221,7 @@ def test_wishart_samples_of_many_degrees_of_freedom_keep_their_mean() -> None:
     ],
 )
 def test_densities_in_half_types_are_rounded_once(text: str, dtype: Any) -> None:
-    """As in float32, of the same parameters and values; the gradients reach the half types."""
+    """The density equals that of float32, rounded; gradients reach the half types."""
     fastdist.manual_seed(1)
     leaves: list[Any] = []
     one = family(text, dtype, leaves)

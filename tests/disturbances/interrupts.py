@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.disturbances.opcodes import trace_opcodes
 
-# After these Python looks for signals, before it does what comes next.
+# After these instructions Python handles signals, before the next instruction.
 _LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
 # But not after these, by which Python 3.12 closes a generator.
 _BLIND = "CALL_INTRINSIC"
@@ -32,7 +32,7 @@ class Signal:
         self.struck = False
         self._handler = handler
         self._left = 0
-        # By frame: whether the instruction before was one of those.
+        # By frame: whether the previous instruction was a place to strike at.
         self._looks: dict[FrameType, bool] = {}
 
     def during(self, function: Callable[[], object], number: int) -> bool:

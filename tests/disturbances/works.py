@@ -1,7 +1,7 @@
 """Small programs of many kinds, whose results do not change: what disturbances are held against.
 
 A work makes all that it uses and returns numbers. It is run once undisturbed, then interrupted,
-beside others, short of memory or beside a fork; then it must give the same numbers again.
+next to others, short of memory or next to a fork; then it must give the same numbers again.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_the_summary_adds_up_and_fits_a_terminal_behind_a_prefix() -> None:
 
 
 def test_summary_says_why_most_of_the_time_is_waiting() -> None:
-    why = "                   (layers this small are quicker than messages)\n"
+    why = "                   (messages take longer than layers this small)\n"
     assert why not in summary(_TRAINING, _COMPARISON, _REPORTS)
     text = summary(dataclasses.replace(_TRAINING, elapsed_s=50.0), _COMPARISON, _REPORTS)
     assert why in text

@@ -97,7 +97,7 @@ class Life:
                 os.close(descriptor)
 
     def end(self) -> str:
-        """Wait for the end, and return what was said of errors."""
+        """Wait for the end, and return the messages about errors."""
         _, errors = self._launcher.communicate(timeout=60)
         return errors
 

@@ -37,7 +37,7 @@ class _Span(NamedTuple):
 
 
 class Fences:
-    """Copies of what the arrays among arguments span; see the note above."""
+    """Copies of the memory that the array arguments span; see the note above."""
 
     def __init__(self, args: Sequence[Any]) -> None:
         reaches = sorted(_reach(arg) for arg in args if isinstance(arg, np.ndarray) and arg.size)

@@ -49,9 +49,9 @@ struct Stack {
 struct Fibre {
     dim3 thread;
     Stack* stack;
-    int lane = 0, source = 0;  // source: of the shuffle in which it waits
-    int line = 0;              // of the barrier where it waits; 0 while it may run
-    unsigned int mask = 0;     // of the warp barrier where it waits; 0 at one of the block
+    int lane = 0, source = 0;  // source: the lane that a shuffle reads from
+    int line = 0;              // source line of the barrier where it waits; 0 while it may run
+    unsigned int mask = 0;     // lanes of the warp barrier where it waits; 0 for a block's barrier
     bool done = false;
     unsigned char sent[16], received[16];
     bool asks_same = false;  // which lanes sent the same 8 bytes

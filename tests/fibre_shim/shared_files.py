@@ -15,7 +15,7 @@ _MARK = b"fibreipc"
 
 
 class Shared(NamedTuple):
-    """A mapping of memory that processes share, and by what others find it."""
+    """A mapping of memory that processes share, and the key by which others find it."""
 
     mapping: mmap.mmap
     handle: bytes

@@ -16,7 +16,7 @@ from tests.fibre_shim import shared_files
 from tests.fibre_shim.shared_files import Shared
 
 DEVICES = 2
-# A GPU that waits for another process's waits so long, and then for ever.
+# A GPU that waits for another process's waits so long, and then forever.
 _PATIENCE_S = 20.0
 # After so long a GPU has done what it was given, though nobody waits.
 _SOON_S = 0.002

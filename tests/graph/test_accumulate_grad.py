@@ -1,4 +1,4 @@
-"""The claim: threads that meet at a tensor find one place for its gradient, and what is rare."""
+"""The claim: threads that use one tensor share its place for the gradient; and rare cases."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fastdist as fd
-from fastdist.dispatch.inplace import copy_computed
+from fastdist.dispatch.inplace import copy_result
 from fastdist.graph import call_node
 from fastdist.graph.call_node import PLACES, CallNode, ShownNode, kind_of
 from fastdist.graph.node import node_of
@@ -106,7 +106,7 @@ def test_a_copy_is_called_after_what_was_computed_though_that_was_seen_first() -
     x = fd.ones(2, requires_grad=True)
     computed, z = 1 / x, x.clone()
     assert computed.grad_fn.name() == "MulBackward0"
-    assert copy_computed(z, computed).grad_fn.name() == "MulBackward0"
+    assert copy_result(z, computed).grad_fn.name() == "MulBackward0"
 
 
 def test_who_would_keep_more_than_there_are_places_is_refused() -> None:

@@ -29,7 +29,7 @@ def opened() -> ForwardADLevel:
 
 
 def outcome(step: Callable[[], object], found: list[object]) -> Step:
-    """Return a step that keeps what another returns, or the class of what it raises."""
+    """Return a step that keeps the result of another one, or the class of its error."""
 
     def run() -> None:
         try:

@@ -1,4 +1,4 @@
-"""A view that is not resolved reads as a tensor of its numbers, to whoever asks for its array."""
+"""A lazy conjugate or negative view reads as an ordinary tensor when its array is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that it is known what follows from what a function is differentiated by."""
+"""The claim that tensors which depend on a transform's inputs are known."""
 
 from __future__ import annotations
 

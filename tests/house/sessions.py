@@ -43,7 +43,7 @@ def _on_one_line(text: str) -> str:
 
 
 def differences(page: Path) -> str:
-    """Run the sessions of a page, which continue each other, and return what is not as shown."""
+    """Run the sessions of a page, which continue each other, and return the differences."""
     printed: list[str] = []
     names: dict[str, Any] = {"__name__": "__main__"}
     test = doctest.DocTestParser().get_doctest(

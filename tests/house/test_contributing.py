@@ -126,7 +126,7 @@ def test_the_tables_try_them(tree: Tree) -> None:
     said = tree.run("-m", "pytest", "-n", "0", "-q", "-rA", *_FILES, "-k", _NAMES)
     passed = re.findall(r"^PASSED (\S+?\.py)::(.*)$", said, re.MULTILINE)
     per_file = {file: sum(file == other for other, _ in passed) for file, _ in passed}
-    assert per_file["tests/ops/test_cuda_on_fibres.py"] >= 2
+    assert per_file["tests/ops/test_cuda_on_fibres.py"] >= 1
     assert per_file["tests/optim/test_saving.py"] >= 4
     assert per_file["tests/optim/test_sign_momentum.py"] == 2
     names = {name for _, name in passed}
@@ -134,8 +134,7 @@ def test_the_tables_try_them(tree: Tree) -> None:
         "test_every_pointwise_op_has_a_row",
         "test_every_property[squareplus]",
         "test_every_derivative[squareplus]",
-        "test_every_property[pair_sums-0]",
-        "test_every_property[pair_sums-1]",
+        "test_every_property[pair_sums]",
         "test_a_batch_of_a_pointwise_op_is_one_call[squareplus]",
         "test_every_op_and_composite_has_a_case",
         "test_every_class_has_a_row",

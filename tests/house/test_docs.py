@@ -101,7 +101,8 @@ def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None
     (program,) = blocks(DOCS / "checkpoints.md", "py")
     command = ["-c", program + "\nprint(state['step'], model.weight.tolist())"]
     whole, resumed = (run(command, tmp_path) for _ in range(2))
-    assert whole.stdout.startswith("10 "), whole.stderr
+    (shown,) = blocks(DOCS / "checkpoints.md", "console")
+    assert whole.stdout.startswith(f"{shown}10 "), whole.stderr
     assert resumed.stdout == whole.stdout, resumed.stderr
 
 

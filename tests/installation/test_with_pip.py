@@ -27,7 +27,7 @@ from fastdist.installation.environment import Environment, InstallError
 from tests.installation.places import files_in
 
 ROOT = Path(fastdist.__file__).parents[1]
-# The packages without which fastdist is not imported, and pip; no real torch is next to them here.
+# The packages that `import fastdist` needs, and pip. The real torch is not among them.
 LINKED = ("numpy", "numpy.libs", "ml_dtypes", "pip")
 
 

@@ -83,7 +83,7 @@ class Job:
         return (self.folder / "output").read_text(errors="replace")
 
     def look(self) -> None:
-        """Start again what was killed, where the engine does so; fail for what has failed."""
+        """Start killed processes again, where the engine does so; fail if one has failed."""
         for command in self._commands:
             status = command.process.poll()
             if status == -signal.SIGKILL and self._replaces and command.starts <= RESTARTS:

@@ -12,7 +12,7 @@ import fastdist
 
 
 class Translation:
-    """Turns what is PyTorch's into ours; one tensor stays one tensor."""
+    """Converts PyTorch's objects to ours; one tensor stays one tensor."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch

@@ -15,7 +15,7 @@ Found = dict[str, Any]
 
 
 class Side:
-    """A sample as one library has it: what is called, with what, and what is differentiated."""
+    """A sample in one library: the function, its arguments, and the inputs to differentiate."""
 
     def __init__(self, library: Any, call: Any, given: Any, after: Any, xs: Sequence[Any]) -> None:
         self.library, self.call, self.after, self.xs = library, call, after, list(xs)
@@ -100,7 +100,7 @@ def backward_to_each(side: Side) -> Found:
 
 
 def second(side: Side) -> Found:
-    """Gradients of a random projection of the gradients; of what has none, None."""
+    """Gradients of a random projection of the gradients; None where there is none."""
     _, gradients, gs = first(side, create_graph=True)
     ys = [g for g in gradients if g is not None]
     projections = [side.draw(y) for y in ys]
@@ -189,7 +189,7 @@ CHECKS: dict[str, tuple[Callable[[Side], Found], str]] = {
 
 
 def difference(check: str, ours: Side, theirs: Side) -> str | None:
-    """Return in what the answers differ; None where they agree, or PyTorch has none."""
+    """Return the difference of the answers; None if they agree, or PyTorch has no answer."""
     ask = CHECKS[check][0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Derivatives beside PyTorch's, for what its own database of ops gives them.
+"""Derivatives next to PyTorch's, for the samples of its own database of ops.
 
 Some ops in float64, others in complex128; `--slow` tries all of them in both.
 """
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.interop("torch", "expecttest")
 STEP, SAMPLES, PARTS = 6, 2, 24
 DTYPES = ("float64", "complex128")
 
-# Ops that draw numbers, of which a seed draws others here.
+# Ops that draw random numbers: a seed gives other numbers here.
 DRAWING = {
     *("bernoulli", "cauchy", "exponential", "geometric", "log_normal", "normal", "uniform"),
     *("pca_lowrank", "svd_lowrank", "nn.functional.rrelu"),

@@ -1,4 +1,4 @@
-"""Fourier transforms beside PyTorch's, for all that its own database of ops samples of them."""
+"""Fourier transforms next to PyTorch's, for all that its own database of ops samples of them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.interop.derivative_checks import unlike
 pytestmark = pytest.mark.interop("torch", "expecttest")
 
 PARTS, SOME, MORE = 12, 2, 8
-# By module: the beginning of what differs, and why.
+# By module: the beginning of the difference, and its reason.
 EXPLAINED = {
     "nn.LinearCrossEntropyLoss": (
         "NotImplementedError: linear_cross_entropy: options ask for logits in pieces",
@@ -141,7 +141,7 @@ def _columns(library: Any, pairs: Any, draws: Any, which: int, xs: Any) -> Any:
 
 
 def differs(torch: Any, info: Any, input: Any, dtype: Any, training: bool) -> str | None:
-    """Return in what the two modules differ."""
+    """Return the difference between the two modules."""
     sides = Sides(torch, info, input, dtype, training)
     if repr(sides.theirs) != repr(sides.ours):
         return f"text: {sides.ours!r} for {sides.theirs!r}"

@@ -13,7 +13,7 @@ import fastdist.autograd.profiler
 import fastdist.profiler
 from fastdist.namespace.catalogue import OPS
 
-# Fields of PyTorch's recorder alone, or of which of its recorders made an event.
+# Fields that only PyTorch's recorder has, or that name the recorder of an event.
 OF_THE_RECORDER = {
     *("activity_type", "append_cpu_child", "append_kernel", "concrete_inputs", "event_metadata"),
     *("external_id", "flow_start", "flow_type", "input_dtypes", "kwinputs", "metadata_json"),

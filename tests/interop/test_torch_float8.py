@@ -1,4 +1,4 @@
-"""Float8 tensors beside PyTorch's: casts, finfo, files."""
+"""Float8 tensors next to PyTorch's: casts, finfo, files."""
 
 from __future__ import annotations
 

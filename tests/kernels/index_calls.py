@@ -37,7 +37,7 @@ totals unitriangular upper value values variance vectors way weight weights whol
 windows x y zero_infinity
 """
 INDEX_NAMES, OTHER_NAMES = frozenset(_INDEX_NAMES.split()), frozenset(_OTHER_NAMES.split())
-# Kernels whose parameter of such a name is a result, or a number.
+# Kernels in which a parameter with such a name is a result or a number, not an index.
 NO_INDEX = {
     "shape.copying.place": "index holds Python's integers and slices, which nobody changes",
     "reduce.sorting.sort": "indices are a result",

@@ -15,7 +15,7 @@ import pytest
 from fastdist.launch.stopped_workers import STOPPED_S, StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
-# A worker that ends at once, and one that waits for ever, says so, and may be stopped.
+# A worker that ends at once, and one that waits forever, says so, and may be stopped.
 ENDS = [sys.executable, "-c", ""]
 WAITS = [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"]
 

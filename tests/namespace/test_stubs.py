@@ -15,7 +15,7 @@ def test_the_stubs_are_what_the_generator_writes() -> None:
 
 
 def names_in(stub: str) -> set[str]:
-    """Return the public names that a stub beside fastdist/__init__.py describes."""
+    """Return the public names that a stub next to fastdist/__init__.py describes."""
     found = set()
     (text,) = (text for path, text in stubs.render().items() if str(path).endswith(stub))
     for node in ast.parse(text).body:

@@ -146,7 +146,7 @@ class Maker:
         return self._numbers(shape, 1.1).sign()
 
     def i(self, below: int, *shape: int) -> Any:
-        """Return integers, of which two neighbours are not alike."""
+        """Return integers in which neighbours differ."""
         values = [(3 * k + 1) % below for k in range(math.prod(shape))]
         return self._library.tensor(values).reshape(shape)
 

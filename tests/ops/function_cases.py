@@ -1,4 +1,4 @@
-"""Sample calls of what counts, orders, measures and writes: the wider catalogue of functions."""
+"""Sample calls of functions that count, sort, measure and write: the wider catalogue."""
 
 from __future__ import annotations
 

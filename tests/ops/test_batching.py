@@ -12,7 +12,7 @@ from fastdist.func import vmap
 from tests.ops.cases import Case, as_tensors
 from tests.ops.pointwise.pointwise_rows import ROWS, Row
 from tests.ops.pointwise.test_pointwise import function_of, sample, shapes_for, tensors_of
-from tests.ops.test_table import ALL, CASES
+from tests.ops.test_table import ALL, CASES, every_case
 from tests.properties import Properties
 
 pytestmark = [
@@ -40,7 +40,7 @@ def batches(name: str, one: Case) -> list[list[fd.Tensor]]:
 LENGTHS = {"bincount", "repeat_interleave", "take_places"}
 
 
-@pytest.mark.parametrize(("name", "one"), ALL)
+@every_case
 def test_a_batch_of_calls_gives_what_each_call_gives(
     name: str, one: Case, properties: Properties
 ) -> None:

@@ -19,8 +19,8 @@ from tests.fibre_shim import cupy
 from tests.fibre_shim.driver import SEEDS
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.ops.cases import Case, is_number_array
-from tests.ops.test_table import ALL
-from tests.properties import Properties
+from tests.ops.test_table import ALL, by_op
+from tests.properties import Properties, in_one_test_each
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
@@ -41,11 +41,12 @@ def left_out(place: int) -> tuple[list[int], list[str]]:
     return [one for one in SEEDS if one not in orders], [one for one in OTHERS if one not in dtypes]
 
 
-def cases_with(chosen: Callable[[int], tuple[list[int], list[str]]]) -> list[Any]:
-    return [
+def every_case_with(chosen: Callable[[int], tuple[list[int], list[str]]]) -> Any:
+    cases = [
         pytest.param(*param.values, *chosen(place), id=param.id)
         for place, param in enumerate(ON_FIBRES)
     ]
+    return in_one_test_each("op", "name, one, orders, dtypes", by_op(cases))
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def numbers_of(tensor: Any) -> np.ndarray:
     return numbers
 
 
-@pytest.mark.parametrize(("name", "one", "orders", "dtypes"), cases_with(sampled))
+@every_case_with(sampled)
 def test_cuda_computes_what_the_cpu_does(
     cuda: CudaBackend,
     name: str,
@@ -90,7 +91,7 @@ def test_cuda_computes_what_the_cpu_does(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "one", "orders", "dtypes"), cases_with(left_out))
+@every_case_with(left_out)
 def test_cuda_computes_what_the_cpu_does_in_all_orders_and_dtypes(
     cuda: CudaBackend,
     name: str,

@@ -101,7 +101,7 @@ def test_lerp_meets_a_complex_weight_without_axes() -> None:
 def test_dtypes_without_a_kernel_in_pytorch_are_refused_in_its_words(
     call: Callable[[], Any], text: str
 ) -> None:
-    for _ in range(2):  # what was refused is not found as a way that went well
+    for _ in range(2):  # a refused call is not cached as a working one
         with pytest.raises(RuntimeError, match=text):
             call()
 

@@ -13,7 +13,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from tests.ops.cases import Case, as_tensors, case_modules, is_number_array
 from tests.ops.differences import check_first_order, check_second_order, generator
-from tests.properties import Properties
+from tests.properties import Properties, in_one_test_each
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
@@ -30,9 +30,21 @@ ALL = [
     for i, one in enumerate(cases)
 ]
 DIFFERENTIABLE = [param for param in ALL if param.values[1].differentiable]
-# Ids of cases for which there are no kernels of float16, in PyTorch neither.
+# Cases for which there are no kernels of float16, in PyTorch neither.
 NO_HALF = frozenset().union(*[getattr(module, "NO_HALF", frozenset()) for module in MODULES])
-every_differentiable_case = pytest.mark.parametrize(("name", "one"), DIFFERENTIABLE)
+WITHOUT_HALVES = [param.values[1] for param in ALL if param.id in NO_HALF]
+
+
+def by_op(params: list[Any]) -> dict[str, dict[str, tuple[Any, ...]]]:
+    """Return op -> id -> the values of its cases, for in_one_test_each."""
+    found: dict[str, dict[str, tuple[Any, ...]]] = {}
+    for param in params:
+        found.setdefault(param.values[0], {})[param.id] = param.values
+    return found
+
+
+every_case: Any = in_one_test_each("op", "name, one", by_op(ALL))
+every_differentiable_case: Any = in_one_test_each("op", "name, one", by_op(DIFFERENTIABLE))
 
 
 def differentiated(one: Case, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
@@ -76,10 +88,8 @@ VIEWS = ("view", "view_as")
 HALVES = {"Half": (fd.float16, 4e-2), "BFloat16": (fd.bfloat16, 0.3)}
 
 
-@pytest.mark.parametrize(("name", "one"), ALL)
-def test_every_property(
-    name: str, one: Case, properties: Properties, request: pytest.FixtureRequest
-) -> None:
+@every_case
+def test_every_property(name: str, one: Case, properties: Properties) -> None:
     arrays = one.arrays(f"{name} value")
     with np.errstate(all="ignore"):
         expected = np.asarray(one.numpys(*arrays))
@@ -96,7 +106,7 @@ def test_every_property(
     with properties("value on a device"):
         check_device(name, one, "sim:0", arrays)
     if one.differentiable:
-        has_halves = request.node.callspec.id not in NO_HALF
+        has_halves = not any(one is other for other in WITHOUT_HALVES)
         _check_differentiable(name, one, properties, has_halves=has_halves)
 
 
@@ -146,7 +156,7 @@ def check_device(name: str, one: Case, device: str, arrays: list[np.ndarray]) ->
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("name", "one"), ALL)
+@every_case
 def test_a_gpu_computes_what_the_cpu_does(name: str, one: Case) -> None:
     check_device(name, one, "cuda:0", one.arrays(f"{name} device"))
 

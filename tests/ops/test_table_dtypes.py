@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.ops.dtype_samples import (
 )
 from tests.ops.pointwise.pointwise_rows import POLYNOMIALS, ROWS
 from tests.ops.pointwise.test_pointwise import function_of
+from tests.properties import in_one_test_each
 
 # Parts of other ops, and what PyTorch answers in another form.
 NOT_IN_PYTORCH = {
@@ -190,7 +192,15 @@ def is_stated(name: str, dtype: str, fault: str) -> bool:
     return fault == "taken" and dtype in WIDER.get(op, ())
 
 
-@pytest.mark.parametrize("name", TORCH)
+def by_op(names: Iterable[str]) -> dict[str, dict[str, tuple[str]]]:
+    """Return op -> the names of its samples, as in_one_test_each takes them."""
+    found: dict[str, dict[str, tuple[str]]] = {}
+    for name in names:
+        found.setdefault(op_of(name), {})[name] = (name,)
+    return found
+
+
+@in_one_test_each("op", "name", by_op(TORCH))
 def test_results_dtypes_and_refusals_are_pytorch_s(name: str) -> None:
     faults = {dtype: fault_of(name, dtype) for dtype in DTYPES}
     assert {d: f for d, f in faults.items() if f is not None and not is_stated(name, d, f)} == {}

@@ -1,4 +1,4 @@
-"""Every structured op and composite on what is nearly nothing, and on NaN and infinities."""
+"""Every structured op and composite on empty and tiny tensors, and on NaN and infinities."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.ops.edge_cases import (
 )
 from tests.ops.fft.fourier_edges import WITHOUT_EMPTY as NO_SIGNAL
 from tests.ops.nn.image_edges import IMAGES, INNER, REFUSED_OTHERWISE, WITHOUT_EMPTY
-from tests.ops.test_table import ALL, CASES, DIFFERENTIABLE, differentiated
-from tests.properties import Properties
+from tests.ops.test_table import ALL, CASES, by_op, differentiated, every_differentiable_case
+from tests.properties import Properties, in_one_test_each
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings(
@@ -146,9 +146,10 @@ def test_an_op_that_needs_axes_says_so(name: str) -> None:
 SPECIAL = {"nan": [np.nan], "inf": [np.inf], "-inf": [-np.inf], "all": [np.inf, np.nan, -np.inf]}
 
 
-@pytest.mark.parametrize(
-    ("name", "one"),
-    [p for p in ALL if shapes_of(p.values[1]) and p.id not in NUMPY_KNOWS_NO_SUCH],
+@in_one_test_each(
+    "op",
+    "name, one",
+    by_op([p for p in ALL if shapes_of(p.values[1]) and p.id not in NUMPY_KNOWS_NO_SUCH]),
 )
 def test_nan_and_infinities_come_through_as_numpy_s(
     name: str, one: Case, properties: Properties
@@ -168,7 +169,7 @@ def test_nan_and_infinities_come_through_as_numpy_s(
 # ---- NumPy's side and Numba's -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "one"), DIFFERENTIABLE)
+@every_differentiable_case
 def test_values_and_gradients_are_the_same_on_numba_s_side(
     name: str, one: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +191,8 @@ def test_values_and_gradients_are_the_same_on_numba_s_side(
 
     expected = run()
     # A device goes by `run` alone, whatever the size.
-    monkeypatch.setattr(PointwiseKernel, "run", PointwiseKernel.run_large)
-    for ours, theirs in zip(run(), expected, strict=True):
+    with monkeypatch.context() as patch:
+        patch.setattr(PointwiseKernel, "run", PointwiseKernel.run_large)
+        found = run()
+    for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -11,7 +11,8 @@ import pytest
 import fastdist as fd
 from tests.ops.dtype_samples import REFUSALS, samples
 from tests.ops.test_complex_on_fibres import TAKEN
-from tests.ops.test_table_dtypes import COTANGENT, call_of
+from tests.ops.test_table_dtypes import COTANGENT, by_op, call_of
+from tests.properties import in_one_test_each
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SAMPLES = samples()
@@ -31,7 +32,7 @@ def negated(tensor: fd.Tensor) -> fd.Tensor:
 
 
 def found_of(name: str, dtype: str, view: View | None) -> list[Any]:
-    """Return the result of a sample, and the gradients of leaves of which the inputs are views."""
+    """Return the result of a sample, and the gradients of the leaves behind its views."""
     sample = SAMPLES[name]
     leaves, given = [], []
     for real, array in zip(sample.inputs, sample.arrays(dtype), strict=True):
@@ -66,17 +67,17 @@ def compare(name: str, dtype: str, view: View) -> None:
             np.testing.assert_allclose(ours, plain, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@in_one_test_each("op", "name", by_op(TAKEN))
 def test_a_conjugated_view_is_the_numbers_that_it_shows(name: str) -> None:
     compare(name, "complex128", conjugated)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if place % 4 == 0 else [pytest.mark.slow])
-        for place, name in enumerate(SAMPLES)
-    ],
-)
+@in_one_test_each("op", "name", by_op([*SAMPLES][::4]))
 def test_a_negated_view_is_the_numbers_that_it_shows(name: str) -> None:
+    compare(name, "float64", negated)
+
+
+@pytest.mark.slow
+@in_one_test_each("op", "name", by_op([n for i, n in enumerate(SAMPLES) if i % 4]))
+def test_each_negated_view_is_the_numbers_that_it_shows(name: str) -> None:
     compare(name, "float64", negated)

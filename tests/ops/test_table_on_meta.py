@@ -16,7 +16,7 @@ from tests.ops.test_table import CASES
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
-# Ops of which some results' shapes follow from values, or that read values on their way.
+# Ops whose shapes of results depend on values, or that read values.
 NEED_VALUES: Final = frozenset(
     {
         "argwhere",

@@ -18,7 +18,7 @@ from tests.ops.pointwise.test_pointwise import DTYPES, function_of
 # PyTorch broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
-# Where PyTorch's own numbers are an accident: op -> what -> point -> what is right instead. All
+# Where PyTorch's own numbers are an accident: op -> value -> point -> the right number. All
 # other points are PyTorch's.
 POLES = (-1.0, -3.0, -25.0, -120.0)
 BESIDE_NAN = ((math.nan, math.inf), (math.nan, 0.0), (math.inf, math.nan))
@@ -122,7 +122,7 @@ RIGHT_DTYPES = {
 
 
 def expected_at(name: str, what: str, points: list[Any], theirs: np.ndarray) -> np.ndarray:
-    """Return PyTorch's values, with what is right where it is not right."""
+    """Return PyTorch's values, corrected where they are wrong."""
     right = {str(point): value for point, value in RIGHT.get(name, {}).get(what, {}).items()}
     # As text, in which NaN is itself, and 0 has one sign.
     words = [str(point).replace("-0.0", "0.0") for point in points]

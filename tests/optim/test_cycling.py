@@ -1,4 +1,4 @@
-"""Rates that go up and down, the momentum with them, and what is said of wrong use.
+"""Rates that go up and down, the momentum with them, and messages about wrong use.
 
 Numbers made with PyTorch 2.13.
 """

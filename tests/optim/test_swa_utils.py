@@ -1,4 +1,4 @@
-"""Averages of parameters: of all alike, moving, and of what only looks like batch norm."""
+"""Averages of parameters: equal, moving, and of modules that only look like batch norm."""
 
 from __future__ import annotations
 

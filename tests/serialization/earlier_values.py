@@ -175,7 +175,9 @@ def _generator() -> list[Any]:
 
 
 def _module(call: str) -> nn.Module:
-    made: nn.Module = eval(call, {**vars(nn), "nn": nn, "torch": fd, "fd": fd})
+    made: nn.Module = eval(
+        call, {**{name: getattr(nn, name) for name in dir(nn)}, "nn": nn, "torch": fd, "fd": fd}
+    )
     return made
 
 

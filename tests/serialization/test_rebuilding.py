@@ -163,7 +163,7 @@ def test_sizes_of_a_sparse_tensor_are_ints() -> None:
 
 
 def test_a_device_of_a_file_is_one_that_a_machine_may_have() -> None:
-    # Devices are kept for ever: a file of a million would stay.
+    # Devices are kept forever: a file of a million would stay.
     call = named("torch", "device")
     for given in (text("cuda") + number(1 << 40), text("cuda") + b"\x88", b"N" + number(0)):
         with pytest.raises(pickle.UnpicklingError, match="a device "):

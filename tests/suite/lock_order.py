@@ -2,7 +2,7 @@
 
 With PYTEST_LOCK_ORDER=FOLDER each process replaces `threading.Lock` and `threading.RLock` before it
 imports fastdist, and writes into FOLDER which lock a thread took while it held which others. Two
-threads that take two locks in opposite orders may wait for each other for ever, and a run of tests
+threads that take two locks in opposite orders may wait for each other forever, and a run of tests
 meets that once in a million: what it does see is that both orders occur.
 """
 

@@ -43,7 +43,7 @@ class SlowSample:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Iterator[None]:
-        """Keep what is slow, of the tests that can run here."""
+        """Keep the slow ones of the tests that can run here."""
         yield
         slow = [item for item in items if is_drawn(item)]
         config.hook.pytest_deselected(items=[item for item in items if not is_drawn(item)])

@@ -1,4 +1,4 @@
-"""The claim that what a test leaves behind is seen, and that what is just ending is waited for."""
+"""The claim that leftovers of a test are found, and that ending threads are waited for."""
 
 from __future__ import annotations
 

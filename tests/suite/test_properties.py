@@ -13,7 +13,7 @@ from tests.properties import Properties, in_one_test
 
 SAMPLE = """
 import pytest
-from tests.properties import Properties, in_one_test
+from tests.properties import Properties, in_one_test, in_one_test_each
 
 @pytest.fixture
 def properties(subtests):
@@ -33,6 +33,15 @@ def test_it(properties):
 @in_one_test("z", [0, 1])
 def test_grid(x, y, z):
     assert x == y or z == 0
+
+CASES = {"add": {"add-0": (1, 1), "add-1": (1, 2)}, "mul": {"mul-0": (2, 2)}}
+
+@in_one_test_each("op", "x, y", CASES)
+def test_case(x, y, properties):
+    with properties("equal"):
+        assert x == y
+    with properties("small"):
+        assert x < 2
 
 def test_interrupted(properties):
     with properties("fifth"):
@@ -54,6 +63,8 @@ def test_each_failure_is_named_and_the_rest_is_checked(tmp_path: Path) -> None:
     assert "[first]" not in told and "[fourth]" not in told
     assert "reached" in told and "contains 2 failed subtests" in told
     assert "test_grid [x 1, y 2, z 1]" in told and "test_grid [x 1, y 2, z 0]" not in told
+    assert "test_case[add] [add-1, equal]" in told and "test_case[mul] [mul-0, small]" in told
+    assert "[add-0" not in told and "[add-1, small]" not in told and "[mul-0, equal]" not in told
     assert "enough" in told
 
 

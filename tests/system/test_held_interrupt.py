@@ -50,7 +50,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 @pytest.fixture
 def handled() -> Iterator[list[str]]:
-    """A handler of SIGINT notes here in which function it was called, by the name of that."""
+    """A list to which a handler of SIGINT adds the name of the function that it interrupted."""
     names: list[str] = []
 
     def handle(_: int, frame: FrameType | None) -> None:

@@ -29,7 +29,7 @@ TOO_SMALL = "^can't convert negative int to unsigned"
 BEYOND = [(2**64, TOO_BIG), (2**70, TOO_BIG), (2**20_000, TOO_BIG)]
 BEYOND += [(-(2**63) - 1, TOO_SMALL), (-(2**70), TOO_SMALL)]
 
-# Calls that take a number beside a tensor of any dtype.
+# Calls that take a number next to a tensor of any dtype.
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "x + n": lambda x, n: x + n,
     "n + x": lambda x, n: n + x,

@@ -43,7 +43,7 @@ def test_the_bounds_of_clamp_and_what_is_clamped_meet_all_at_once() -> None:
     assert found.dtype is fastdist.float32 and found.tolist() == [0.75, 0.5]
     assert (
         fastdist.tensor([1, 9]).clamp(half, 4).dtype is fastdist.float32
-    )  # beside a number a number
+    )  # next to a number a number
     assert (
         fastdist.tensor([1, 9]).clamp(fastdist.tensor(2, dtype=fastdist.uint8), half).dtype
         is fastdist.float64

@@ -38,7 +38,7 @@ class Error(NamedTuple):
 
 
 def main() -> int:
-    """Print what is not as the samples say, and return whether there was anything."""
+    """Print where the checkers differ from the samples, and return whether they do."""
     write_stubs(STUBS)
     wrong = [
         f"{checker}: {complaint}"

@@ -142,7 +142,7 @@ class CudaBackend:
             return cupy().from_dlpack(owner)
 
     def from_interface(self, owner: Any) -> Any:
-        """Return an array over the memory of what has `__cuda_array_interface__`."""
+        """Return an array over the memory of an object with `__cuda_array_interface__`."""
         with device_errors():
             return cupy().asarray(owner)
 
@@ -374,7 +374,7 @@ class CudaBackend:
         return event_of_handle(self._device(index), handle)
 
     def new_pool(self) -> Any:
-        """Return a pool of memory for captured work, or for what a program wants apart."""
+        """Return a separate memory pool, for captured work or for a program's own use."""
         return cupy().cuda.MemoryPool()
 
     def begin_capture(self, stream: CudaStream, pool: Any) -> None:

@@ -63,7 +63,7 @@ class Usage:
         self.most_bytes, self.most_count = self.bytes, self.count
 
     def forget_all(self) -> None:
-        """Count what was ever allocated from what is held now."""
+        """Reset the count of all allocations to the memory that is held now."""
         # Memory that a finalizer frees in between stays counted.
         freed_bytes, freed_count = self.freed_bytes, self.freed_count
         self.all_bytes -= freed_bytes

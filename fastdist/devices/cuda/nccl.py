@@ -190,12 +190,12 @@ class Communicator:
             self._native.send(array.data.ptr, array.nbytes, _BYTES, to, stream.native.ptr)
 
     def recv(self, what: str, array: Any, sender: int, stream: CudaStream) -> None:
-        """Fill array with what a member sends."""
+        """Fill array with the data that a member sends."""
         with nccl_errors(what):
             self._native.recv(array.data.ptr, array.nbytes, _BYTES, sender, stream.native.ptr)
 
     def require_healthy(self, what: str) -> None:
-        """Raise CollectiveError for what failed since the last call. Does not wait."""
+        """Raise CollectiveError for failures since the last call. Does not wait."""
         if not self._is_open:
             return
         with nccl_errors(what):

@@ -96,7 +96,7 @@ def let_go_of_what_has_arrived() -> None:
 
 
 def forget_all() -> None:
-    """Wait for the copies of what is held and forget it, as the backend ends."""
+    """Wait for the pending copies and release their memory, as the backend ends."""
     while _under_way:
         try:
             event, _array = _under_way.popleft()

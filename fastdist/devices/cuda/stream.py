@@ -294,7 +294,7 @@ class _HostCalls:
     """The thread that calls a stream's host functions, from the first one on."""
 
     # Not CUDA's own host functions: they run on a thread of the driver, where waiting for the
-    # interpreter lock, which a caller of the driver may hold, can stop both for ever.
+    # interpreter lock, which a caller of the driver may hold, can stop both forever.
 
     def __init__(self, name: str) -> None:
         self._name = name

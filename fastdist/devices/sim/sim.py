@@ -198,7 +198,7 @@ class SimBackend:
         self.device(index).synchronize()
 
     def _launch(self, name: str, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Queue a kernel with what its arguments stand for, on their device's current stream."""
+        """Queue a kernel with the data of its arguments on their device's current stream."""
         device: SimDevice | None = None
 
         def unwrap(argument: Any) -> Any:

@@ -195,7 +195,7 @@ class SimStream:
             self._put_ticket()
 
     def advance(self) -> None:
-        """Do what queueing work does: start on it, unless lazy."""
+        """Start the queued work, as queueing more would; a lazy stream does not."""
         if not self._behaviour.lazy:
             self.flush()
 

@@ -36,7 +36,7 @@ class JoinHook:
     """The work of a process that has no more inputs."""
 
     def main_hook(self) -> None:
-        """Take part in what the others do in one iteration."""
+        """Shadow the collectives of the other processes in one iteration."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
         """Run when no process has inputs any more.

@@ -39,7 +39,7 @@ they were last lent.
 Figures (AMD EPYC Zen 4, 2 cores under load, time by arena / time in the message, both ends
 fastdist): 64 KB and back 1.3, 128 KB 1.2, 192 KB 0.96, 256 KB 0.88, 512 KB 0.71. These set
 LEAST_BYTES. Fresh pages cost 0.9 ms a MB to fill there, warm ones 0.03 to 0.09. `python -m bench
-rpc_large` holds it beside torch: 1 MB and back 0.50 [0.31-0.55], 16 MB and back 0.13 [0.09-0.16].
+rpc_large` holds it next to torch: 1 MB and back 0.50 [0.31-0.55], 16 MB and back 0.13 [0.09-0.16].
 
 docs/glossary.md explains the terms.
 """

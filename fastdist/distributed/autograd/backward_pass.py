@@ -77,7 +77,7 @@ class Failure(NamedTuple):
 class BackwardPass:
     """One worker's part of one pass.
 
-    Thread  any; `_lock` guards the counts, the awaited and the outstanding. The thread that runs or
+    Thread  any; `_lock` guards the counts, `_awaited` and `_outstanding`. The thread that runs or
             queues a send stores the gradients that arrived for it
     """
 
@@ -243,7 +243,7 @@ class BackwardPass:
         return self.clear_and_wait_for_outstanding_rpcs_async()
 
     def forget_times(self) -> None:
-        """Let go of what only `explain` asks for: another pass of the context has begun."""
+        """Release data that only `explain` reads: another pass of the context has begun."""
         with self._lock:
             self.left_at, self.arrived_at, self.unused, self.roots = {}, {}, set(), ()
 

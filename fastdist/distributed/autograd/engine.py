@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 # Note [Results that nobody uses]
-# In the fast mode a pass waits for ever for the gradient of a result that no root depends on. In
+# In the fast mode a pass waits forever for the gradient of a result that no root depends on. In
 # the auto mode each worker, when its part of a pass begins, reports all receives below none of its
 # starts as unused. That ends their sends, with undefined gradients, and so on. A worker begins with
 # the first such report, or gradient. A worker that gets none (its results carry no gradients at

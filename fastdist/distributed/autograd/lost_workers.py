@@ -12,7 +12,7 @@ from .container import get_instance
 from .context import DistAutogradContext
 
 # Note [Workers that are lost before a pass]
-# The loss of a worker ends the passes that are under way. A later pass would wait for ever for the
+# The loss of a worker ends the passes that are under way. A later pass would wait forever for the
 # gradients of tensors that were sent there. In the auto mode there are none: a loss that depended
 # on them must send a gradient to that worker, which fails. In the fast mode every send takes part,
 # so the pass fails. A send and a receive know the incarnation of the worker at the other end: a

@@ -62,7 +62,7 @@ def _rebuilt(error: Exception, text: str) -> Exception:
 
 
 def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
-    """Return a class of errors that are RuntimeErrors, and of a kind; they travel as of that."""
+    """Return a subclass of RuntimeError and of kind, which is sent to workers as kind."""
 
     def text(error: Exception) -> str:
         return error.__dict__.get(_TEXT) or kind.__str__(error)

@@ -37,5 +37,5 @@ class OwnQueue(ReadyQueue):
         heappush(self.heap, (-node.seq, self.pushed, node, inputs))
 
     def take(self) -> tuple[Node, InputBuffer] | None:
-        """Return the deepest Node with what it was given, or None if there is none."""
+        """Return the deepest Node and its gradients, or None if there is none."""
         return heappop(self.heap)[2:] if self.heap else None

@@ -92,7 +92,7 @@ class SendRpcBackward(Node):
         part.received_grads[self] = grads
 
     def set_unused(self, part: BackwardPass) -> None:
-        """Take the word that nothing follows from what was sent: it has no gradients in a pass."""
+        """Accept the notice that the sent tensors get no gradients in a pass."""
         part.received_grads[self] = None
 
     @property

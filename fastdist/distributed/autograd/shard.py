@@ -19,7 +19,7 @@ TOMBSTONE_S = 60.0
 
 
 class Tombstones(OrderedDict[int, float]):
-    """Ids of what is over, in the order in which it ended; each for a minute."""
+    """Ids of ended contexts in the order of their ends; each is kept for a minute."""
 
     def put(self, number: int) -> None:
         """Put up one, and take down those whose time is over."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Note [A pass that cannot end]
 # In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
-# and the pass waits for ever; it would also wait for a lost message. Gradient messages have no
+# and the pass waits forever; it would also wait for a lost message. Gradient messages have no
 # timeout, since they may wait for a long computation. So when the root has waited
 # the rpc timeout it queries every worker that it can reach through known workers for its progress.
 # Two equal rounds, with no Node running and as many gradient messages received as sent, mean that

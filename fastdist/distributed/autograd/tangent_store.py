@@ -84,7 +84,7 @@ class TangentStore(EndsEverywhere):
     def tell(self, global_ids: Iterable[int], worker: Worker) -> tuple[int, ...]:
         """Remember that a worker will get levels, and return them, without those that are over.
 
-        A worker that gets one after its end would mirror it for ever.
+        A worker that gets one after its end would mirror it forever.
         """
         with self._lock:
             alive = tuple([i for i in global_ids if i not in self._ended])

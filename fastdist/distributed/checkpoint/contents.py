@@ -30,7 +30,7 @@ class Thing(NamedTuple):
     holder: Any = None
 
     def here(self) -> Thing:
-        """Return it with what an RRef refers to, which is this worker's."""
+        """Return it with the RRef replaced by its value, which this worker owns."""
         if isinstance(self.value, rpc.RRef):
             return Thing(self.path, self.value.local_value())
         return self

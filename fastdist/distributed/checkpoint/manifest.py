@@ -76,7 +76,7 @@ def read_manifest(folder: str) -> Metadata:
 
 
 def saved_at(folder: str) -> int | None:
-    """Return by what the checkpoint in a folder is ordered; None where there seems to be none."""
+    """Return the sort key of the checkpoint in a folder; None if there seems to be none."""
     path = os.path.join(folder, NAME)
     try:
         with open(path, "rb") as file:

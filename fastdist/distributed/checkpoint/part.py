@@ -1,10 +1,10 @@
 """A worker's part in saving and loading, whoever asked for it: the coordinator, or another."""
 
-# Note [Two calls for a save, two for a load] `begin_part` returns when what there is to save was
-# looked at, and copied if the save is asynchronous; a thread writes it, and `finish_part` answers
-# with what the file holds. `read_part` reads and holds all against what is here, `apply_part`
-# changes it: so a load of which any worker could not read its part has changed nothing anywhere. A
-# coordinator that dies in between leaves a small row, or what was read, until the next ones come.
+# Note [Two calls for a save, two for a load] `begin_part` returns once the state was checked, and
+# copied if the save is asynchronous. A thread writes it, and `finish_part` returns the content of
+# the file. `read_part` reads the file and compares it with the state here; `apply_part` then
+# changes the state. So if one worker cannot read its part, no worker has changed anything. If the
+# coordinator dies in between, the unfinished save or load is kept until the next one begins.
 
 from __future__ import annotations
 

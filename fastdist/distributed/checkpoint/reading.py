@@ -1,4 +1,4 @@
-"""From the files of a checkpoint to what is here: all is read and held against it, then changed."""
+"""Loads files of a checkpoint into a state: all is read and compared first, then changed."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class _Save:
         try:
             theirs, own = read_manifest(self._folder).coordinator, own_name()[1]
         except CheckpointException:
-            return  # what is damaged is nobody's loss
+            return  # a damaged checkpoint may be overwritten
         if self._writer.overwrite is False or theirs != own:
             raise CheckpointException(
                 f"there is a checkpoint in {self._folder!r} already, saved by {theirs!r}, and "

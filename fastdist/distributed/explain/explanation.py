@@ -25,9 +25,9 @@ from .picture import Drawing
 from .pieces import ROOT, Failed, Hop, Piece, Stretch, critical_path
 
 # Note [Clocks of several machines]
-# Each worker's clock is aligned with that of the worker that runs explain, by the quickest of some
-# round trips, and by the gradients themselves, which arrived after they had left (clocks.py). The
-# report is requested first: that opens the connection, which would make the round trips long.
+# Each worker's clock is aligned with the clock of the worker that runs explain: by the fastest of
+# several round trips, and by the rule that a gradient arrives after it was sent (clocks.py). The
+# report is requested before the round trips, so that these do not include opening the connection.
 
 # Note [Passes that failed]
 # Each worker keeps the text of the error that ended its part. The report names that of the worker

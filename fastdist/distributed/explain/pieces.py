@@ -103,7 +103,7 @@ def _where_it_failed(
 
 
 def _unreached(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> Hop | None:
-    """Return the first hop to which no Node leads, where it is known to what the roots lead."""
+    """Return the first hop that no Node leads to, if the roots' successors are known."""
     if not any(one.start == ROOT and one.nodes for one in stretches):
         return None
     led_to = {key for one in stretches for key in _ends(one)}

@@ -285,7 +285,7 @@ class Between:
     def receive_array(
         self, sender: int, turn: int, into: NDArray[np.uint8], waiting: Waiting
     ) -> None:
-        """Fill bytes with what another member has sent to this one in this turn."""
+        """Fill bytes with the data that another member has sent here in this turn."""
         left = into.nbytes
         while left:
             head, body = self._inbox.take(sender, turn, DATA, _DIRECT, waiting, REPORT_S)

@@ -131,7 +131,7 @@ class LinksTransport(ClosesQuietly):
         self._reduce(call, flat, op, place)
 
     def broadcast(self, call: Call, array: Array, root: int) -> None:
-        """Replace array on all members by what root has."""
+        """Replace array on all members by that of root."""
         data = bytes_of(array)
         sizes = [data.nbytes if member == root else 0 for member in range(self.size)]
         pieces = [data] if self.rank == root else []

@@ -29,7 +29,7 @@ from .tree import Merge
 # member has seen every call before any array is changed, so a difference is an error on all, and
 # the group can be used again: all members are at the same point.
 
-# Begins the text of a machine whose own members differ; no call begins so.
+# First byte of the text of a machine whose own members differ; no call's text begins with it.
 _DIFFERS = b"\0"
 
 Contribute = Callable[[], Bytes]

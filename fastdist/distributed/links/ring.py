@@ -26,7 +26,7 @@ class _Sum(NamedTuple):
 
     turn: int
     op: str
-    # The parts of what this machine has, and of the result; the same where it is replaced.
+    # The parts of this machine's data, and of the result; the same arrays for a sum in place.
     sources: list[Array]
     results: list[Array]
     mine: int

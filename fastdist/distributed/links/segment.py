@@ -114,7 +114,7 @@ class Segment:
         return self._address + member * self.head_bytes + FUTEX * 8
 
     def call_text(self, member: int, parity: int, length: int) -> bytes:
-        """Return the first bytes of what a member has written of its call."""
+        """Return the first bytes of a member's description of its call."""
         at = member * self.head_bytes + _CALLS_AT + parity * CALL_ROOM
         return self._mapping[at : at + min(length, CALL_ROOM)]
 
@@ -130,7 +130,7 @@ class Segment:
         return self._mapping[at : at + min(length, FAILURE_ROOM)]
 
     def write_failure(self, member: int, text: bytes) -> None:
-        """Write the text of a member's failure, cut to what fits."""
+        """Write the text of a member's failure, cut to the space there is."""
         text = text[:FAILURE_ROOM]
         at = member * self.head_bytes + _FAILURE_AT
         self._mapping[at : at + len(text)] = text
@@ -143,7 +143,7 @@ class Segment:
         return self._mapping[at : at + min(length, GO_ROOM)]
 
     def write_go(self, member: int, text: bytes) -> None:
-        """Write of the calls of other machines, cut to what fits."""
+        """Write the calls of other machines, cut to the space there is."""
         text = text[:GO_ROOM]
         at = member * self.head_bytes + _GO_AT
         self._mapping[at : at + len(text)] = text

@@ -88,7 +88,7 @@ class Known:
         self._put(texts, data)
 
     def replace(self, body: Sequence[Buffer], count: int) -> None:
-        """Know what another leader knows, instead of what this one does."""
+        """Replace this leader's knowledge by that of another one."""
         self.texts, self.data = _decode(body, count)
 
     def in_order(self, count: int) -> list[bytes]:

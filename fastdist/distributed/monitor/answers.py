@@ -35,7 +35,7 @@ class Answers(Listener):
     def __init__(self, folder: str) -> None:
         path = socket_path(folder, get_metrics()["rank"])
         with suppress(FileNotFoundError):
-            os.unlink(path)  # of a worker in whose place this one has come
+            os.unlink(path)  # left by an earlier worker of this rank
         listening = socket.socket(socket.AF_UNIX)
         try:
             listening.bind(path)

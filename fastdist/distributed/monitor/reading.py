@@ -7,7 +7,6 @@ import sys
 import time
 from typing import Any, Final
 
-from fastdist.distributed.process_group.world import here
 from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.rpc import get_metrics as rpc_metrics
@@ -52,11 +51,17 @@ def _rank() -> int:
     if agents.is_current_agent_set():
         agent: Any = agents.get_current_agent()
         return int(agent.get_worker_info().id)
-    group = here.world.default
-    if group is not None:
-        return group.rank()
+    if (world := _world()) is not None and world.default is not None:
+        return int(world.default.rank())
     text = os.environ.get("RANK", "")
     return int(text) if text.isdigit() else -1
+
+
+def _world() -> Any:
+    """Return the process groups of this process; None where nothing has made one."""
+    # Not imported for this: a worker of RPC alone has none, and they take 0.5 MB.
+    found: Any = sys.modules.get("fastdist.distributed.process_group.world")
+    return None if found is None else found.here.world
 
 
 def _restarts() -> int:
@@ -141,7 +146,8 @@ def _passes() -> dict[str, int]:
 def _groups() -> list[dict[str, Any]]:
     now = time.monotonic()
     found = []
-    for group in list(here.world.by_name.values()):
+    world = _world()
+    for group in [] if world is None else list(world.by_name.values()):
         under_way = group.under_way
         found.append(
             {

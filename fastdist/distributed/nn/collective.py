@@ -234,7 +234,7 @@ class Received(Collective):
         self.shape, self.sender, self.tag = shape, sender, tag
 
     def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape of what comes, behind the axes of batches."""
+        """Return the shape of the received tensor, behind the axes of batches."""
         return (*shape[1:], *self.shape)
 
     def adjoint(self) -> Collective:

@@ -1,4 +1,4 @@
-"""Several small messages in one frame: a send costs more than what a small message needs else."""
+"""Several small messages in one frame: a send costs more than the rest of a small message."""
 
 # A send releases the interpreter lock, wakes the transport's thread, and waits for the lock again
 # among threads that compute: 10 to 50 us, several times the packing of the message. So senders join

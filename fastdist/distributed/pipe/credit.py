@@ -27,7 +27,7 @@ class Credit:
     def take(self, size_bytes: int, deadline: float | None = None) -> bool:
         """Count a call of size_bytes, waiting while too much is under way; False at the deadline.
 
-        Note    a call larger than everything goes alone
+        Note    a call larger than the limit waits until it is the only one
         """
         with self._lock:
             if self._has_room(size_bytes):

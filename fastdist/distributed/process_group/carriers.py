@@ -1,4 +1,4 @@
-"""Abilities of what carries a group's collectives, where it has more than those of Transport."""
+"""Abilities that a carrier of collectives may have beyond those of Transport."""
 
 # Note [Abilities of a carrier]
 # A Transport blocks until its part is done, and takes arrays of the CPU. A carrier that can do more

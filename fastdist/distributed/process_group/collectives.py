@@ -333,7 +333,7 @@ def all_to_all(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send one tensor to each member, and fill a list with what each sends here.
+    """Send one tensor to each member, and fill a list with those that each sends here.
 
     Args:
         output_tensor_list: Written; one tensor for each member, by rank.

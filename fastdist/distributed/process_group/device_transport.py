@@ -76,7 +76,7 @@ class DeviceTransport(GroupingTransport):
         self.communicator.reduce(_what(call), array, op, root, self.stream)
 
     def broadcast(self, call: Call, array: Any, root: int) -> None:
-        """Replace array on all members by what root has."""
+        """Replace array on all members by that of root."""
         self.communicator.broadcast(_what(call), array, root, self.stream)
 
     def all_gather(self, call: Call, out: Any, array: Any) -> None:
@@ -130,7 +130,7 @@ class DeviceTransport(GroupingTransport):
         return sender
 
     def require_healthy(self, call: Call) -> None:
-        """Raise for what failed in the communicator. Does not wait."""
+        """Raise an error that the communicator has reported. Does not wait."""
         self.communicator.require_healthy(_what(call))
 
     def abort(self) -> None:

@@ -350,7 +350,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("all_to_all_single", agreed, act, [output], opts)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Send one tensor to each member, and fill a list with what each sends here."""
+        """Send one tensor to each member, and fill a list with those that each sends here."""
         opts = AllToAllOptions() if opts is None else opts
         outs, inputs = _as_list(output_tensors), _as_list(input_tensors)
         require_tensors("all_to_all", "output_tensor_list", outs, require_target)
@@ -538,7 +538,7 @@ def _as_list(tensors: Any) -> Any:
 
 
 def _as_lists(tensors: Any) -> Any:
-    """Return a list of lists of tensors; one list stands for a list of one."""
+    """Return a list of lists of tensors; a plain list of tensors becomes the only entry."""
     is_list = isinstance(tensors, list | tuple) and (
         not tensors or isinstance(tensors[0], Tensor) or not isinstance(tensors[0], list | tuple)
     )

@@ -10,7 +10,7 @@
 # they call. It takes as long as another small collective, and makes a mismatch an error.
 #
 # MPI writes into memory of ours, from which results are copied when all went well. After an error
-# such memory is kept for ever, because MPI cannot take back a collective that has begun.
+# such memory is kept forever, because MPI cannot take back a collective that has begun.
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class MpiTransport:
             flat[...] = found
 
     def broadcast(self, call: Call, array: Array, root: int) -> None:
-        """Replace array on all members by what root has."""
+        """Replace array on all members by that of root."""
         self._meet(call)
         data = _bytes_of(array)
         room = data if self.rank == root else np.empty_like(data)

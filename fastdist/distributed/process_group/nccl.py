@@ -243,7 +243,7 @@ class NcclCarrier(QueueingCarrier):
         return int(peer > self.rank)
 
     def _check_messages(self, call: Call, messages: Sequence[Message]) -> None:
-        """Compare messages with what their peers call, if the debug level asks for it."""
+        """Compare messages with the calls of their peers, if the debug level requires it."""
         if get_debug_level() is not DebugLevel.DETAIL:
             return
         checks = self._checks_now()

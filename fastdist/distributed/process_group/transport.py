@@ -43,7 +43,7 @@ class Transport(Protocol):
             CollectiveLostError, on every member: it names a member that ended or is unreachable.
             CollectiveTimeoutError: it names the members that had not come by the deadline.
             After an error what the caller may read holds what it held before.
-    Thread  one at a time, but for send and recv, which any may call beside each other, and abort
+    Thread  one at a time, but for send and recv, which any may call next to each other, and abort
     """
 
     rank: int
@@ -56,7 +56,7 @@ class Transport(Protocol):
         """Replace array on root by the reduction; on the others it keeps what it holds."""
 
     def broadcast(self, call: Call, array: NDArray[np.generic], root: int) -> None:
-        """Replace array on all members by what root has."""
+        """Replace array on all members by that of root."""
 
     def all_gather(self, call: Call, out: NDArray[np.generic], array: NDArray[np.generic]) -> None:
         """Place the array of each member in `out[member]`; out.shape is (size, array.size)."""

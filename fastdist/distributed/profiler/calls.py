@@ -84,7 +84,7 @@ class ProfiledCalls:
         kwargs: Mapping[str, Any],
         timeout_s: float,
     ) -> RRef[Any]:
-        """Run function on another worker, and return at once an RRef to what it returns."""
+        """Run function on another worker, and return at once an RRef to its result."""
         given = (to, function, args, kwargs, timeout_s)
         if not _is_followed():
             return self._rrefs.create_remote(*given)

@@ -152,7 +152,7 @@ class CallingInterceptor(ServingInterceptor):
         message.wrap(MessageType.RUN_WITH_PROFILING_REQ)
 
     def response_in(self, message: Message, request: Message) -> None:
-        """Hand in what an answer brings, named after the call and laid on this worker's clock."""
+        """Add the ranges in an answer, named after the call, with times of this worker's clock."""
         _take_gradients(message)
         if _RANGES not in message.metadata or _ID not in request.metadata:
             return

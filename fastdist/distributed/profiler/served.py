@@ -71,7 +71,7 @@ class ServedRecording(Recording):
         self.take(range_of_op(*given))
 
     def await_work(self, work: DeviceWork) -> None:
-        """Take the range of what a device is doing for the request, once it is done."""
+        """Add the range of a device's work for the request, once it is done."""
         if threading.get_ident() in self._threads:
             super().await_work(work)
 

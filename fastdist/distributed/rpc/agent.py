@@ -53,7 +53,7 @@ class RpcAgent(ABC):
     # ---- who is there --------------------------------------------------------------------------
 
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
-        """Return this worker, or the one of a name or id.
+        """Return the WorkerInfo of this worker, or of the one with this name or id.
 
         Raises  RpcError naming the workers that exist; TypeError for a value that is not a name
         """
@@ -93,7 +93,7 @@ class RpcAgent(ABC):
     ) -> Any:
         """Run function on another worker, wait, and return its result.
 
-        Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
+        Units   timeout_s: 0 waits forever, UNSET_RPC_TIMEOUT takes the default
         """
         return self._begin(to, function, args, kwargs, timeout_s).wait()
 
@@ -260,7 +260,7 @@ def add_hooks(
 
 
 def add_debug_info(ask: Callable[[], Mapping[str, object]]) -> None:
-    """Let what ask() returns be part of what rpc.get_debug_info() tells."""
+    """Add the result of ask() to rpc.get_debug_info()."""
     _debug_infos.append(ask)
 
 

@@ -82,7 +82,7 @@ def rpc_sync(
 ) -> Any:
     """Run func(*args, **kwargs) on worker `to`, wait, and return its result.
 
-    Units   timeout in seconds; 0 waits for ever, the default is the options' rpc_timeout
+    Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
     Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
             WorkerLostError naming the worker
 
@@ -91,7 +91,7 @@ def rpc_sync(
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments; tensors arrive with their history inside of a context.
         kwargs: Its keyword arguments.
-        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+        timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
     Returns:
@@ -148,7 +148,7 @@ def rpc_async(
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        timeout: Seconds until RpcTimeoutError; 0 waits for ever, -1 takes the options' rpc_timeout
+        timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
     Returns:
@@ -205,7 +205,7 @@ def remote(
         func: A function that the owner can import, or a class to make an object of.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        timeout: Seconds that the owner may take to make the value; 0 waits for ever, -1 takes the
+        timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
             options' rpc_timeout (60).
 
     Returns:
@@ -370,7 +370,7 @@ def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
 def _delete_all_user_and_unforked_owner_rrefs(
     timeout: timedelta = timedelta(seconds=constants.SHUTDOWN_TIMEOUT_S),
 ) -> None:
-    """Give up all references of this worker to what others own, and tell these."""
+    """Release all references of this worker to values of others, and notify their owners."""
     get_current_agent().rrefs.delete_all(time.monotonic() + timeout.total_seconds())
 
 
@@ -439,9 +439,9 @@ def _end(agent: RpcAgent) -> None:
 
 
 def _to_worker_info(to: To) -> WorkerInfo:
-    """Return the WorkerInfo of a name, an id or a WorkerInfo.
+    """Return the WorkerInfo of the worker with this name or id.
 
-    Raises  ValueError or RpcError for no worker
+    Raises  ValueError or RpcError if there is no such worker
     """
     return worker_to_call(get_current_agent(), to, print)
 

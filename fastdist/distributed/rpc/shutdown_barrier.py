@@ -175,9 +175,9 @@ class ShutdownBarrier:
     def _require_time_left(
         self, deadline: float, timeout_s: float, verdict: Verdict, before: Verdict
     ) -> None:
-        # Members with about the same deadline give up in the same round, so that all tell the same:
-        # who goes first would take its calls out of the sum that the others get next. So nobody
-        # goes whose report has not announced it, though its time ran out since.
+        # Members with nearly the same deadline give up in the same round, so that all report the
+        # same. A member that left first would take its calls out of the others' next sum. So a
+        # member leaves only after its report has announced that, even if its time is over before.
         left_s = deadline - time.monotonic()
         if verdict.somebody_gives_up and left_s < _LATE_S:
             # A busy member may have given up meanwhile, and have left.

@@ -41,7 +41,7 @@ class Report(NamedTuple):
 
     round_number: int = 0
     under_way: int = 0
-    # Whether a call was begun since the last round, or one waits for others than in that.
+    # Whether since the last round a call began, or a call began to wait for other calls.
     has_changed: bool = True
     gives_up: bool = False
     # Which members have calls under way, with the functions whose Futures have no value yet.

@@ -25,7 +25,6 @@ from .calls.serving import Server
 from .closing import Closing
 from .debug_log import debug_log
 from .devices import require_devices_of_maps
-from .gpu_transport.late_calls import LateCalls
 from .leaving import DRAIN_AT_EXIT_S, DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
@@ -74,9 +73,7 @@ class ZmqAgent(RpcAgent):
         security: Security,
     ) -> None:
         require_name(name)
-        self.options = options
-        self.store = store
-        self.counts = CallCounts()
+        self.options, self.store, self.counts = options, store, CallCounts()
         self.gil_waits = TimeSeriesMetricsTracker()
         self._switch_interval_before: float | None = None
         options.limits.set_for_sockets()
@@ -114,6 +111,8 @@ class ZmqAgent(RpcAgent):
         )
         if options.device_maps:
             # A worker that sends no device's tensors does not pay for their machinery.
+            from .gpu_transport.late_calls import LateCalls
+
             self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
         self.notice_sender = NoticeSender(self.client.send)
         workers.lost_callbacks.append(self._arenas.peer_lost)

@@ -116,7 +116,7 @@ class CertificateFolder:
             return None if rank is None else str(rank)
 
     def _look(self) -> list[str]:
-        """Take note of what has changed; return why some of it cannot be used, if so."""
+        """Read the files that have changed; return why some cannot be used, if so."""
         trouble = []
         try:
             _require_mode(self.path, os.stat(self.path), 0o022)

@@ -110,7 +110,7 @@ class Connections:
         return False
 
     def happened(self, event: SocketEvent) -> None:
-        """Take note of what the socket's monitor tells."""
+        """Read the events of the socket's monitor."""
         if not event.endpoint.startswith("tcp://"):
             return  # who comes by ipc has no key, and is not counted
         with self._lock:

@@ -58,7 +58,7 @@ class Socket(zmq.Socket[bytes]):
         """Have no more events written; before the monitor's own socket closes, not after.
 
         Note    libzmq's I/O thread writes events with a blocking send. Where the reader has gone it
-                would wait for ever, and with it every connection of this process.
+                would wait forever, and with it every connection of this process.
         """
         if self.is_monitored and not self.closed:
             self.is_monitored = False

@@ -20,9 +20,9 @@ _TICKS_PER_S: Final = 100
 
 
 def other_end(descriptor: int, port: int) -> Address | None:
-    """Return who is connected by a descriptor that was accepted at port; None if it has ended.
+    """Return the peer's address of a connection that was accepted at port; None if it has ended.
 
-    Note    the descriptor may be another's by now, so a copy of it is looked at
+    Note    the descriptor may belong to another file by now, so a copy of it is examined
     """
     try:
         copy = os.dup(descriptor)
@@ -44,10 +44,10 @@ def other_end(descriptor: int, port: int) -> Address | None:
 
 
 def ends_closed_here(port: int, within_s: float) -> list[Address]:
-    """Return the other ends of connections at port that this end closed in the last seconds, a
-    minute at most.
+    """Return the peers of connections at port that this process closed within the last seconds.
 
-    Note    reads a table of the kernel's, which takes milliseconds; elsewhere than on Linux nothing
+    Note    reads a table of the kernel, which takes milliseconds and has the last minute; returns
+            nothing on systems other than Linux
     """
     found, least_ticks = [], _TIME_WAIT_TICKS - within_s * _TICKS_PER_S
     for path in _TABLES:

@@ -109,7 +109,7 @@ class Refusals:
         self._num_logged = 0
 
     def happened(self, event: SocketEvent) -> None:
-        """Take note of what the socket's monitor tells."""
+        """Read the events of the socket's monitor."""
         if not event.endpoint.startswith("tcp://"):
             return
         with self._lock:

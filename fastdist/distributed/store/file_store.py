@@ -136,7 +136,7 @@ class FileStore(LocalStore):
         key, waited_s = arguments[0], self._seconds(timeout)
         deadline, pauses = time.monotonic() + waited_s, self._pauses()
         while True:
-            # Without the lock; of several that see a value, one takes it.
+            # Looked up without the lock: several may see a value, but only one takes it.
             if super()._ask(Op.QUEUE_LENGTH, [key], timeout) != [b"0"]:
                 found = super()._ask(Op.POP, [key, b"0"], timeout)
                 if found:

@@ -56,7 +56,7 @@ def _first_hosts(text: str) -> list[str]:
 
 
 def _first_number(ranges: str) -> str:
-    """Return the first number of what a bracket holds, as it is written in a host's name."""
+    """Return the first number in a bracket, as it is written in a host's name."""
     for one in ranges.split(","):
         numbers, box = _NUMBERS.fullmatch(one), _BOX.fullmatch(one)
         if numbers:

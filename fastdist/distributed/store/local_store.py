@@ -140,7 +140,7 @@ class LocalWatch(Watch):
                 store._changed.wait(min(remaining_s, next(pauses)))
 
     def fileno(self) -> int | None:
-        """Return a descriptor to poll beside others, None where next must be called in turns."""
+        """Return a descriptor to poll next to others, None where next must be called in turns."""
         return self._bell.fileno() if self._store._hears_of_changes else None
 
     def close(self) -> None:

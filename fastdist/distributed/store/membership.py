@@ -203,8 +203,9 @@ class Group:
 def disagreement(
     name: bytes, group: Group, member: Member, world_size: int, agreement: bytes
 ) -> tuple[str, list[bytes]]:
-    """Return why a member cannot join group, or nothing if it can, and the values of the two that
-    disagree, the lower rank first.
+    """Return why a member cannot join group, and the values of the two members that disagree.
+
+    The reason is empty if it can join. The value of the lower rank comes first.
     """
     why = other_size(name, group, f"rank {member.rank}", world_size)
     if why:
@@ -246,11 +247,6 @@ def name_missing(group: Group, *, is_brief: bool) -> list[bytes]:
         return [b"%d" % rank for rank in group.missing()]
     named, more = group.first_missing()
     return [b"%d" % rank for rank in named] + ([b"%d more" % more] if more else [])
-
-
-def words(text: bytes) -> tuple[bytes, ...]:
-    """Return the parts of a text between line ends; none of an empty one."""
-    return tuple(text.split(b"\n")) if text else ()
 
 
 def show(key: bytes) -> str:

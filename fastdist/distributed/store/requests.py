@@ -133,6 +133,11 @@ def number(text: bytes) -> int:
         raise StoreError(f"{text[:40]!r} is not a number") from None
 
 
+def words(text: bytes) -> tuple[bytes, ...]:
+    """Return the parts of a text between line ends; none of an empty one."""
+    return tuple(text.split(b"\n")) if text else ()
+
+
 def require_fits(key: bytes, value: bytes) -> None:
     """Raise StoreError for a key or a value that is longer than a store keeps."""
     if len(key) > MAX_KEY_BYTES:

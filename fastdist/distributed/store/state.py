@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from fastdist.core.errors import StoreError
 
-from .membership import Group, Member, disagreement, name_missing, other_size, show, words
+from .membership import Group, Member, disagreement, name_missing, other_size, show
 from .mistakes import Mistakes
 from .requests import (
     MAX_MEMBERS,
@@ -24,6 +24,7 @@ from .requests import (
     number,
     require_arguments,
     require_fits,
+    words,
 )
 
 
@@ -60,7 +61,7 @@ class StoreState:
         return self._attempt(self._handlers[request.op], request, now)
 
     def expire(self, now: float) -> list[Answer]:
-        """Answer the requests whose time is over with what they still miss."""
+        """Answer the requests that have timed out with the keys that are still missing."""
         answers: list[Answer] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             request = heapq.heappop(self._deadlines)[2]

@@ -22,8 +22,7 @@ from fastdist.core.errors import (
 from fastdist.distributed.sockets import JobSecret
 from fastdist.system.foreign_text import one_line
 
-from .membership import words
-from .requests import NUM_OF_JOIN, Op, Status, require_fits
+from .requests import NUM_OF_JOIN, Op, Status, require_fits, words
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
@@ -65,7 +64,7 @@ class Watch(ABC):
 
     @abstractmethod
     def fileno(self) -> int | None:
-        """Return a descriptor to poll beside others, None where next must be called in turns.
+        """Return a descriptor to poll next to others, None where next must be called in turns.
 
         Note    sleep on it only after next(0) has returned None: it is edge triggered
         """
@@ -101,7 +100,7 @@ class Store:
         self._timeout = timedelta(seconds=seconds(timeout))
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Put value under key, in place of what was there."""
+        """Store value under key, replacing any earlier value."""
         self.multi_set([key], [value])
 
     def get(self, key: str) -> bytes:

@@ -6,14 +6,9 @@ import atexit
 import logging
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastdist.core.errors import (
-    AuthenticationError,
-    StoreError,
-    StoreLostError,
-    StoreTimeoutError,
-)
+from fastdist.core.errors import AuthenticationError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.sockets import (
     Doorbell,
     JobSecret,
@@ -41,8 +36,10 @@ from .connection import Connection
 from .ports import require_port, take_over
 from .requests import Op
 from .served_watch import ServedWatch
-from .server import StoreServer
 from .store import ASK_S, DEFAULT_TIMEOUT, Store, Timeout, Watch, require_ok, seconds
+
+if TYPE_CHECKING:
+    from .server import StoreServer
 
 # How often a client looks for the secret that the owner of a loopback port has not left yet.
 _SECRET_PAUSE_S = 0.02
@@ -303,6 +300,8 @@ class TCPStore(Store):
         security = server_security(self._secret, self._folder)
         # The host's size counts: a client with another size, which came first, is the wrong one.
         groups = {_WORKERS.encode(): world_size} if world_size else {}
+        from .server import StoreServer  # of hosts alone, with all that keeps a store
+
         self._server = StoreServer(self._address, port, security, self._tell, groups)
         self.port = self._server.port
         with _served_lock:

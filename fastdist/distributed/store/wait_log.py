@@ -12,7 +12,7 @@ from typing import Final, Self, TextIO
 
 # A group that starts as it should is together before anything is said.
 _FIRST_S: Final = 2.0
-# Without a limit the wait is for ever, and the line names no limit.
+# Without a limit the wait is forever, and the line names no limit.
 WITHOUT_LIMIT_S: Final = 1e9
 _CLEAR_LINE: Final = "\r\x1b[K"
 

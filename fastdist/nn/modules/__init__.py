@@ -27,6 +27,8 @@ _FILES = (
     "upsampling", "utils",
 )  # fmt: skip
 _NN = __name__.rpartition(".")[0]
+for _file in vars(sys.modules[_NN])["_LATER"]:
+    importlib.import_module(f"{_NN}.{_file}")  # private names are found in what is loaded
 # Private names that packages import, where nn has them under another name: file -> name -> the
 # module below nn, and the name there.
 _ELSEWHERE = {

@@ -147,7 +147,7 @@ class _Orthogonal(Module):
             self.register_buffer("base", None)
 
     def forward(self, X: Any) -> Tensor:
-        """Return base, turned by what X says."""
+        """Return base, rotated as X says."""
         wide = X.shape[-2] < X.shape[-1]
         x = X.mT if wide else X
         if self.orthogonal_map == "householder":

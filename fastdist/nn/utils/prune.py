@@ -106,7 +106,7 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods on one tensor; each new one chooses from what those before it left."""
+    """Several methods on one tensor; each new one chooses from the elements left so far."""
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -139,7 +139,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
-        """Return default_mask with the last method's zeros in what it leaves."""
+        """Return default_mask, with zeros where the last method prunes elements that it keeps."""
         method: Any = self._pruning_methods[-1]
         left = _left(method, t, default_mask)
         mask: Any = default_mask.to(dtype=t.dtype).clone()
@@ -149,7 +149,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _left(method: Any, t: Any, mask: Any) -> Any:
-    """Return the index of what a method may choose from under a mask."""
+    """Return the index of the elements from which a method may choose under a mask."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     if method.PRUNING_TYPE == "global":

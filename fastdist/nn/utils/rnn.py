@@ -148,7 +148,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Return the sequences in input, of which lengths says how much is none of the padding.
+    """Return the sequences in input without their padding, given their lengths.
 
     Shape   (time, batch, ...), or (batch, time, ...) with batch_first
     """

@@ -39,8 +39,9 @@ def finish(
     *,
     is_constant: bool = False,
 ) -> Tensor:
-    """Return a Tensor of a NumPy array that nobody else holds, on device. A constant would hold
-    the same values if it were made again, so that a graph that is captured may keep them.
+    """Return a Tensor on device over a NumPy array that no other object uses.
+
+    `is_constant` says that every run creates the same values, so a captured graph may keep them.
 
     Raises  RuntimeError for another layout than strided, or for pinned memory
     """

@@ -78,7 +78,7 @@ def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) ->
 
 
 def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
-    """Return a Tensor over obj's own memory; None for what has none."""
+    """Return a Tensor over obj's own memory; None if obj does not offer any."""
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, np.generic):

@@ -21,7 +21,6 @@ from ...core.device import CPU, chosen
 from ...core.dtypes import DType, bool_, float32, float64, int64
 from ...core.errors import raise_out_of_memory
 from ...core.torch_function import NOT_TAKEN
-from ...dispatch.op import PLAIN
 from ...graph.modes import modes
 from ...kernels.cpu.memory import LINES_FROM
 from ...random_numbers.generator import default_generator_of
@@ -116,7 +115,7 @@ def quick_like(make: Maker) -> Callable[[F], F]:
 
     def decorate(general: F) -> F:
         def create(*args: Any, **named: Any) -> Any:
-            if named or len(args) != 1 or args[0].__class__ not in PLAIN or modes.tracers:
+            if named or len(args) != 1 or args[0].__class__ not in modes.plain:
                 return general(*args, **named)
             layout = args[0]._layout
             if (
@@ -174,7 +173,7 @@ def quick_full_like(general: F) -> F:
     """Return full_like, as quick_full."""
 
     def create(*args: Any, **named: Any) -> Any:
-        if named or len(args) != 2 or args[0].__class__ not in PLAIN or modes.tracers:
+        if named or len(args) != 2 or args[0].__class__ not in modes.plain:
             return general(*args, **named)
         input, value = args
         layout = input._layout

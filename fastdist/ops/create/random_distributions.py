@@ -12,7 +12,7 @@ from ...core.dtypes import WORDS, float64, float_limits, real_of
 from ...core.errors import DTypeError
 from ...devices.backend import Backend
 from ...dispatch.composite import composite
-from ...dispatch.inplace import copy_drawn
+from ...dispatch.inplace import copy_result
 from ...random_numbers import rejection
 from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
@@ -85,7 +85,7 @@ def _fill(
         drawn.clamp_(*ends_inside(dtype, *ends))
     if layout.dtype.is_complex:
         drawn = late_ops.view_as_complex(drawn)
-    return copy_drawn(target, drawn, known_as)
+    return copy_result(target, drawn, known_as)
 
 
 @composite(homes="method")
@@ -100,7 +100,7 @@ def random_(
     if to is None:
         to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
     source = generator_or_default(generator, self._layout.device)
-    return copy_drawn(
+    return copy_result(
         self,
         draw_integers(source, from_, to, self._layout.shape, dtype, self._layout.device),
         "random.2",
@@ -112,7 +112,7 @@ def bernoulli_(
     self: Tensor, p: Tensor | Number | None = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
-    return copy_drawn(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
+    return copy_result(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
 
 
 _CONTINUOUS = (
@@ -130,7 +130,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     drawn: Any = open_uniform(self._layout, generator)
     least, most = _ends_of_open_uniform(self)
     ends = -math.log(most) / lambd, -math.log(least) / lambd
-    return copy_drawn(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
+    return copy_result(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
 
 
 @composite(homes="method")
@@ -141,7 +141,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     drawn: Any = open_uniform(self._layout, generator)
     most = largest_of(self._layout.dtype)
     trials = (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0, max=most)
-    return copy_drawn(self, trials, "geometric")
+    return copy_result(self, trials, "geometric")
 
 
 @composite(homes="method")
@@ -157,7 +157,7 @@ def cauchy_(
     most, farthest = largest_of(self._layout.dtype), 1 / (math.pi * _ends_of_open_uniform(self)[0])
     if not abs(median) + sigma * farthest < most:
         found = found.clamp(min=-most, max=most)
-    return copy_drawn(self, found, "cauchy")
+    return copy_result(self, found, "cauchy")
 
 
 @composite(homes="method")
@@ -172,7 +172,7 @@ def log_normal_(
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
     # No normal number is as far as 9 deviations off.
     ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
-    return copy_drawn(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
+    return copy_result(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
 
 
 def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:

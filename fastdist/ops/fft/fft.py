@@ -142,7 +142,7 @@ def irfftn(
 def hfftn(
     input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
 ) -> Tensor:
-    """Return hfft along the last of dim of what fft makes of input along the others."""
+    """Return hfft along the last axis of dim, after fft along the other axes of dim."""
     return _all_hermitian(input, s, dim, norm)
 
 
@@ -246,7 +246,7 @@ def _half_hermitian(input: Tensor, s: Sequence[int] | None, dim: Any, norm: str 
 
 
 def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
-    """Return input in a dtype of which there are transforms."""
+    """Return input, cast to a dtype that has transforms."""
     given = dtype = input._layout.dtype
     if not dtype.may_have_gradient:
         dtype = get_default_dtype()

@@ -298,7 +298,7 @@ def _stretches(
     window: Tensor | None,
     return_complex: bool,
 ) -> Any:
-    """Return the stretches, (batch, stretches, n_fft), of which input has the transforms."""
+    """Return the windows (batch, windows, n_fft) whose transforms are input."""
     each = (input if len(input._layout.shape) == 3 else input.unsqueeze(0)).transpose(1, 2)
     divided = BY_ROOT_N if normalized else BY_N
     if return_complex:

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: three ops, of which all functions of `fastdist.fft` are made.
+"""Discrete Fourier transforms: three ops, from which `fastdist.fft` builds its functions.
 
 A transform of real numbers holds each of them twice, conjugated; `fft_r2c` keeps one half and
 `fft_c2r` takes it. Transposed each is the other, but for what stands for its twin as well: that

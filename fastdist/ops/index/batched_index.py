@@ -43,7 +43,7 @@ class _Named(NamedTuple):
 
 
 def indexed_batch(input: Tensor, index: Any) -> Any:
-    """Return input[index], of which one is a batch; NOT_TAKEN if neither is."""
+    """Return input[index] if either is a batch, otherwise NOT_TAKEN."""
     entries = index if isinstance(index, tuple) else (index,)
     level = level_of((input, *entries))
     if not level:

@@ -12,7 +12,7 @@ from ...core.device import CPU
 from ...core.dtypes import bool_, int32, int64, uint8
 from ...core.errors import raise_out_of_memory
 from ...core.sequences import as_lists
-from ...core.torch_function import NEVER_ASKED, is_offered
+from ...core.torch_function import is_offered
 from ...tensor.axes import DimError
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array
@@ -99,7 +99,7 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
         basic.append(None)
         mask = np.zeros(1 if one else 0, np.int64)
         entries.append(from_array(mask))
-    elif type(one) not in NEVER_ASKED and is_offered(one):
+    elif is_offered(one):
         raise TakenOver
     elif hasattr(one, "__index__") and not isinstance(one, Tensor | np.ndarray):
         basic.append(one.__index__())

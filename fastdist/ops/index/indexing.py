@@ -446,8 +446,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     if level_of((operands[1],)) < level:
         base, source = whole((operands[0], operands[2]), level)
         return op.general((base, operands[1], source), (axis + 1, alpha))
-    # The axes of all calls are joined, with each call's places shifted. A place outside of its own
-    # axis must not get into another call's: it goes outside of all.
+    # The axes of all calls become one, and each call's indices are shifted by its offset. An index
+    # outside of its own axis must not reach another call's: it is moved outside of the joined axis.
     base, index, source = whole(operands, level)
     base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
     n, rest, count = shape[axis], base._layout.shape[2:], source._layout.shape[1]

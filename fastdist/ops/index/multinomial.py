@@ -79,15 +79,14 @@ def _with_replacement(chances: Tensor, num_samples: int, generator: Generator | 
 _PLACES_BY_DRAWS: Final = 1.5
 
 
-# NumPy calls cost more than running sums of so few places.
+# Up to this many places a running sum costs less than further NumPy calls.
 _FEW: Final = 4096
 
 
 def _places(rows: Any, drawn: Any) -> Any:
-    """Return for each number in (0, 1) of a row the place of that row of chances whose part of
-    their sum it lies in.
+    """Return for each number in (0, 1) the place in its row where the running sum reaches it.
 
-    Blocks of places are summed first; draws look for their block by binary search, and then inside.
+    Blocks of places are summed first. A draw finds its block by binary search, then its place.
     """
     count, n = rows.shape
     if rows.size <= _FEW:

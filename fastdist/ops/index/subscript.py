@@ -11,7 +11,7 @@ from ...core.dtypes import DType, bool_, int64
 from ...core.errors import DTypeError, ShapeError, VersionError
 from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
-from ...core.torch_function import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
+from ...core.torch_function import NOT_TAKEN, is_offered, offer, offer_to_mode
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named
@@ -177,14 +177,14 @@ def subscript(input: Tensor, index: Any) -> Tensor:
     """Return `input[index]`: a view for integers, slices, None and `...`, a copy for tensors."""
     try:
         kind = index.__class__
-        if modes.tracers and mode_is_open():
-            found = offer(Tensor.__getitem__, (input, index), {})
+        if modes.tracers:
+            found = offer_to_mode(Tensor.__getitem__, (input, index), {})
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
         if kind is int or index is None:
             # The commonest by far: rows of a batch, and iteration. `kept_view`, without its call:
             key: tuple[Any, ...] = (basic_index, index)
-            if not modes.special and input.__class__ in PLAIN:
+            if input.__class__ in modes.plain:
                 route = input._layout.routes.get(key)
                 if route is not None:
                     return basic_index.again(input, route)
@@ -199,8 +199,10 @@ def subscript(input: Tensor, index: Any) -> Tensor:
                 return basic_index.again(input, route)
             is_kept = is_near(index.start) and is_near(index.stop)
             return view_at(input, (index, Ellipsis), key if is_kept else None)
-        if kind is tuple and not modes.tracers and (seen := _seen_by(input, index)) is not None:
-            return seen
+        if kind is tuple and input.__class__ in modes.plain:
+            seen = _seen_by(input, index)
+            if seen is not None:
+                return seen
         if kind is list:
             index = from_list(index)
         if modes.tracers:
@@ -210,7 +212,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             recorder = active_recorder()
             if recorder is not None:
                 return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
-        if kind in PLAIN and input.__class__ in PLAIN:
+        if kind in PLAIN and input.__class__ in modes.plain:
             rows = _rows_at(input, index)
             if rows is not None:
                 chosen: Tensor = select_slices(*rows, 0)
@@ -235,7 +237,7 @@ _ALL = slice(None)
 
 
 def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
-    """Return input[index] of integers, slices, None and `...`, a view; None for other indices."""
+    """Return input[index] where that is a view of input, a plain tensor; None for other indices."""
     if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
         column = index[1]
         key: tuple[Any, ...] = ()
@@ -247,7 +249,7 @@ def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
             if BASIC.issuperset((start.__class__, stop.__class__)):
                 key, is_kept = (basic_index, start, stop, 1), is_near(start) and is_near(stop)
         if key:
-            if (route := kept_view(input, key)) is not None:
+            if (route := input._layout.routes.get(key)) is not None:
                 return basic_index.again(input, route)
             return view_at(input, index, key if is_kept else None)
     return view_at(input, index) if makes_a_view(index) else None
@@ -258,7 +260,7 @@ def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
     where that is not so simple.
     """
     layout, found = input._layout, index._layout
-    if layout.device is not CPU or found.device is not CPU or not layout.numel or modes.special:
+    if layout.device is not CPU or found.device is not CPU or not layout.numel:
         return None
     if found.dtype is int64:
         places = index._array
@@ -309,12 +311,10 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
     try:
-        is_offered_to_mode = modes.tracers and mode_is_open()
-        if (
-            is_offered_to_mode
-            and offer(Tensor.__setitem__, (self, index, value), {}) is not NOT_TAKEN
-        ):
-            return
+        if modes.tracers:
+            found = offer_to_mode(Tensor.__setitem__, (self, index, value), {})
+            if found is not NOT_TAKEN:
+                return
         if (
             (index.__class__ is int or (index.__class__ is slice and index.step is None))
             and value.__class__ in PLAIN
@@ -331,16 +331,17 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
             return
         if index.__class__ is list:
             index = from_list(index)
-        if modes.tracers and levels.depth and assign_batch(self, index, value):
-            return
-        recorder = active_recorder() if modes.tracers else None
-        if recorder is not None:
-            traced(recorder, "__setitem__", subscript_assign, (self, index, value))
-            return
+        if modes.tracers:
+            if levels.depth and assign_batch(self, index, value):
+                return
+            recorder = active_recorder()
+            if recorder is not None:
+                traced(recorder, "__setitem__", subscript_assign, (self, index, value))
+                return
         if self._layout.is_sparse:
             raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
         try:
-            if type(value) not in NEVER_ASKED and is_offered(value):
+            if is_offered(value):
                 raise TakenOver
             basic, entries = split_index(self, index)
         except TakenOver:
@@ -516,7 +517,7 @@ def _rows_that_hold(input: Tensor) -> Any:
 
 @composite(out="same")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
+    """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
     if size < 0:
         raise ShapeError("nonzero_static: 'size' must be an non-negative integer")
     from ..create.creation import full
@@ -544,5 +545,5 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 @composite()
 def argwhere(input: Tensor) -> Tensor:
-    """Return the places of what is not 0, a row each."""
+    """Return the places of nonzero elements, a row each."""
     return nonzero(input)  # type: ignore[no-any-return]

@@ -203,7 +203,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     takes_complex=True,
 )
 def cholesky_solved(b: Tensor, factor: Tensor, upper: bool) -> Tensor:
-    """Return the X of A @ X = b, of which factor is Cholesky's; its other triangle is not read."""
+    """Return X with A @ X = b, given A's Cholesky factor; its other triangle is not read."""
 
 
 @cholesky_solved.plan
@@ -249,7 +249,7 @@ def _(factor: Tensor, b_t: Tensor | None, factor_t: Tensor | None, out: Tensor, 
 
 @composite(out="cast")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
-    """Return the X of A @ X = input, of which input2 is Cholesky's factor.
+    """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
     Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
@@ -271,7 +271,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 @composite(out="cast", node="cholesky_inverse")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
-    """Return the inverse of the matrix of which input is Cholesky's factor.
+    """Return the inverse of the matrix whose Cholesky factor is input.
 
     Raises  LinAlgError for a 0 on the diagonal
     """

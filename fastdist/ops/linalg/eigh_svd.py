@@ -33,7 +33,7 @@ from .matrix_checks import require_computable, require_computed, require_matrix,
     takes_complex=True,
 )
 def eigh_parts(input: Tensor, upper: bool) -> Tensor:
-    """Return eigenvalues, ascending, their vectors as columns, and whether they were not found."""
+    """Return ascending eigenvalues, eigenvectors as columns, and whether the search failed."""
 
 
 @eigh_parts.plan

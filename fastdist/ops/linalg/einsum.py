@@ -303,8 +303,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 def _summed_to_fit(a: Tensor, left: list[int], b: Tensor, right: list[int]) -> tuple[Any, Any]:
-    """Return both with the axes summed that are longer than 1 where the other's are not; whole
-    numbers keep their dtype, unlike a sum's.
+    """Return both operands, after summing each axis whose partner in the other has length 1.
+
+    Integers keep their dtype, unlike in sum().
     """
     for i, j in zip(left, right, strict=True):
         n, m = a._layout.shape[i], b._layout.shape[j]

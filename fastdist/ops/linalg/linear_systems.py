@@ -40,7 +40,7 @@ from .matrix_checks import (
     takes_complex=True,
 )
 def solve_parts(a: Tensor, b: Tensor) -> Tensor:
-    """Return the X of a @ X = b, and of each a a number that is not 0 where it is singular."""
+    """Return X with a @ X = b, and for each matrix a number that is not 0 if it is singular."""
 
 
 @solve_parts.plan

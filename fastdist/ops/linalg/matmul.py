@@ -15,7 +15,6 @@ from ...dispatch.op import PLAIN, Op, P, R, declarator
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.target import GivenOut
 from ...dispatch.view import view as view_op
-from ...graph.modes import modes
 from ...interpreters.batching import aligned
 from ...interpreters.sparse_rules import meet_sparse
 from ...interpreters.timing import run_timed, should_time
@@ -62,7 +61,7 @@ class MatmulOp(StructuredOp[P, R]):
             if row or column:
                 if out is None and _are_few(input, other):
                     return super().general(operands, attributes)
-                if modes.tracers and should_time(_of_vectors):
+                if should_time(_of_vectors):
                     event = f"aten::{_EVENTS.get((2 - row, 2 - column), 'matmul')}"
                     given = (operands, attributes, out)
                     return run_timed(event, partial(resumed, _of_vectors, (), self.general), given)
@@ -199,7 +198,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 @without_axes.names_node
 def _(node: OpNode) -> str:
-    """Return PyTorch's word for the whole product, of which this Node is the last."""
+    """Return PyTorch's name for the whole product; this Node is the last of several."""
     return "mv" if node.output_layout.shape else "dot"
 
 

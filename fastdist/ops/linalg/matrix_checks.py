@@ -56,7 +56,7 @@ def require_computable(
 
 
 def require_real(name: str, input: Tensor) -> None:
-    """Raise RuntimeError, which is a NotImplementedError as well, for what is not floating."""
+    """Raise a RuntimeError that is a NotImplementedError too, unless dtypes are floating."""
     dtype = input._layout.dtype
     if dtype.is_complex:
         raise NoKernelError(f"{name} does not take complex numbers yet, got {dtype.name}")

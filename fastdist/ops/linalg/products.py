@@ -171,7 +171,7 @@ def _matrix(tensor: Tensor) -> Any:
 
 
 def scaled(number: Any, tensor: Tensor) -> Any:
-    """Return tensor * number in tensor's dtype, of which whole ones cut the number's fraction."""
+    """Return tensor * number in tensor's dtype; an integer dtype cuts the number's fraction."""
     dtype = tensor._layout.dtype
     if isinstance(number, complex) and not dtype.is_complex:
         raise DTypeError(
@@ -207,7 +207,7 @@ def summed(name: str, beta: complex, input: Tensor, alpha: complex, product: Ten
 
 
 def _or(unread: Any, tensor: Any) -> Any:
-    """Return tensor, of which unread is an argument that no number is taken from."""
+    """Return tensor; the numbers of the argument unread are not used."""
     never = full((), False, device=unread._layout.device)
     return where(never, unread, tensor)
 
@@ -401,7 +401,8 @@ def linear(
     """
     if out is not None:
         return store_in_out("linear", out, linear(input, weight, bias), (input, weight, bias))
-    if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:
+    is_plain = input.__class__ in PLAIN and weight.__class__ in PLAIN
+    if not is_plain or (bias is not None and bias.__class__ not in PLAIN):
         found = offer(linear, (input, weight, bias) if bias is not None else (input, weight), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
@@ -411,10 +412,6 @@ def linear(
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
         return _kernel(input, weight, bias)
-    if bias is not None and bias.__class__ not in PLAIN:
-        taken = offer(linear, (input, weight, bias), {})
-        if taken is not NOT_TAKEN:
-            return taken  # type: ignore[no-any-return]
     if may_reshape(input, (weight, bias)):
         matrix = reshaped_operand(input, (math.prod(shape[:-1]), shape[-1]))
         found = linear_kernel(matrix, weight, bias)

@@ -31,11 +31,12 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    A mask of bool is true where attention is allowed, another is added. A query that may look at
-    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query. A
-    mask beside is_causal is taken where PyTorch's fused kernel takes both: allowed is what both do.
+    A mask of bool is true where attention is allowed; any other mask is added to the scores. A
+    query that may attend to no key gets zeros. With enable_gqa a head of key and value serves
+    several heads of query. A mask and is_causal may be combined where PyTorch's fused kernel allows
+    it: a key must pass both.
 
-    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask beside is_causal
+    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
             elsewhere
     Note    memory grows with n + m, and that of a mask and its gradient: see attention_blocks
 
@@ -82,8 +83,9 @@ def scaled_dot_product_attention(
 def _require_fused(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float, enable_gqa: bool
 ) -> None:
-    """Raise RuntimeError for what is not for PyTorch's fused kernel, which alone takes a mask
-    beside is_causal.
+    """Raise RuntimeError unless PyTorch's fused kernel takes these operands.
+
+    Only that kernel takes a mask together with is_causal.
     """
     q, k, v = (one._layout.shape for one in (query, key, value))
     of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query._layout.dtype.is_floating_point

@@ -154,7 +154,7 @@ def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
     else:
         blind = (mask == -math.inf).all(-1, keepdim=True)
     # The CPU has the answer at once, and it is nearly always no.
-    is_known = layout.device is CPU and blind.__class__ is Tensor and not modes.tracers
+    is_known = layout.device is CPU and blind.__class__ in modes.plain
     if is_known and not blind.any():
         return softmax(scores + mask.to(layout.dtype), -1)
     scores = scores + mask.masked_fill(blind, 0.0).to(layout.dtype)

@@ -26,7 +26,7 @@ from .weighted_neighbours import Taps, makes_taps, taps_of_ranges, weighed
 
 @makes_taps
 def windows(length: int, count: int, kernel: int, stride: int, padding: int) -> Taps:
-    """Return the sums of what lies in windows."""
+    """Return the sums of the elements in each window."""
     first = np.arange(count) * stride - padding
     return taps_of_ranges(np.maximum(first, 0), np.minimum(first + kernel, length))
 
@@ -82,7 +82,7 @@ def _in_dtype(dtype: DType, sizes: Any, *given: Any) -> tuple[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _counts(found: tuple[Window, ...], lengths: tuple[int, ...], with_padding: bool) -> Any:
-    """Return by what the sum of each window is divided: a number where all are alike."""
+    """Return the divisor of each window's sum: one number if all are equal."""
     counts: Any = np.ones((), np.int64)
     for length, window in zip(lengths, found, strict=True):
         first = np.arange(window.outputs) * window.stride - window.padding

@@ -42,7 +42,7 @@ def normalize_channels(
 
 
 def require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> None:
-    """Raise for what has no axis of channels, is not floating, or of another dtype."""
+    """Raise unless the operands have an axis of channels and one floating dtype."""
     if len(layout.shape) < 2:
         raise ShapeError(
             "Expected at least 2 dimensions for input tensor but received "

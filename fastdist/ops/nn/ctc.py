@@ -198,7 +198,7 @@ def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infi
 
 
 class _Where:
-    """Where texts lie, as tensors beside another: of each sample, step and letter."""
+    """Where texts lie, as tensors next to another: of each sample, step and letter."""
 
     def __init__(self, letters: Any, sizes: Tensor, other: Tensor) -> None:
         steps, (n, width) = other._layout.shape[0], letters.shape

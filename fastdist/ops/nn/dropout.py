@@ -15,7 +15,6 @@ from ...core.device import chosen
 from ...core.dtypes import float32
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import PLAIN
 from ...graph.modes import modes
 from ...tensor.tensor import Tensor, wrap
 from ..create.random import bernoulli, rand
@@ -93,7 +92,7 @@ def dropout1d(
 
 
 def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
-    """Drop channels of what has ndim axes, or one less where the batch is missing."""
+    """Drop channels of a tensor with ndim axes, or one less without a batch."""
     if len(input._layout.shape) >= ndim:
         return drop_channels(input, p, training, inplace)
     found = drop_channels(input.unsqueeze(0), p, training, inplace)
@@ -217,10 +216,10 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         return input
     if (
         p < 1.0
-        and input.__class__ in PLAIN
+        and input.__class__ in modes.plain
         and input._layout.tiny
         and input._layout.dtype is float32
-        and not (modes.special or chosen.count)
+        and not chosen.count
     ):
         # The draws of bernoulli, without its checks and conversions.
         drawn: Any = rand(input._layout.shape) < 1.0 - p

@@ -11,7 +11,6 @@ from ...core.device import CPU
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
 from ...dispatch.composite import before, composite
-from ...dispatch.op import PLAIN
 from ...graph.modes import modes
 from ...interpreters.batched_tensor import unbatched
 from ...tensor.tensor import Tensor, from_array
@@ -26,8 +25,7 @@ def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
 
     def quick(tensor: Tensor, num_classes: int = -1) -> Any:
         if (
-            tensor.__class__ not in PLAIN
-            or modes.tracers
+            tensor.__class__ not in modes.plain
             or num_classes.__class__ is not int
             or (layout := tensor._layout).dtype is not int64
             or layout.device is not CPU

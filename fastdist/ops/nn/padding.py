@@ -98,7 +98,7 @@ _known_ends = functools.lru_cache(maxsize=256)(_checked_ends)
 
 @functools.cache
 def _node(mode: str, axes: int) -> str:
-    """Return PyTorch's name of the Node; it copies each part of what it pads in circles."""
+    """Return PyTorch's name of the Node; circular padding copies part by part."""
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     return "CopySlices" if word is None else node_named(f"{word}{axes}d")
 
@@ -208,7 +208,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
 
 
 def _places(mode: str, n: int, before: int, behind: int) -> tuple[Any]:
-    """Return from which place along an axis of n each element of the longer one comes."""
+    """Return the source index, on an axis of n, of each element of the padded axis."""
     if mode == "circular":
         # Elements that negative padding removes are gone before the rest wraps around.
         start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)

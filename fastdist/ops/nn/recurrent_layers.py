@@ -113,7 +113,7 @@ def _stacked(states: list[Any]) -> Any:
 
 
 def _by_role(params: Sequence[Any], has_biases: bool) -> tuple[Any, ...]:
-    """Return the two weights, the two biases and the projection, None for what there is not."""
+    """Return two weights, two biases and the projection; None for those it does not have."""
     w_ih, w_hh, *rest = params
     b_ih, b_hh = rest[:2] if has_biases else (None, None)
     projection = rest[2 if has_biases else 0 :]

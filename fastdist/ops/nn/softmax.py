@@ -99,7 +99,7 @@ def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
 
 
 def _is_last(dim: int, x: Any) -> bool:
-    """Return whether dim is the last axis of x, of which there is one."""
+    """Return whether x has one axis at least, and dim is the last."""
     ndim = len(x._layout.shape)
     return ndim > 0 and dim in (-1, ndim - 1)
 

@@ -28,7 +28,7 @@ class Taps(NamedTuple):
     weights: np.ndarray[Any, Any]
 
     def transposed(self, length: int) -> Taps:
-        """Return the taps of the adjoint, of which length is the number of outputs."""
+        """Return the taps of the adjoint, which has length outputs."""
         outputs = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         order = np.argsort(self.places, kind="stable")
         counts = np.bincount(self.places, minlength=length)
@@ -37,7 +37,7 @@ class Taps(NamedTuple):
 
 
 def taps_of_ranges(first: np.ndarray[Any, Any], end: np.ndarray[Any, Any]) -> Taps:
-    """Return the taps of plain sums of the elements first[i] to end[i]."""
+    """Return taps that add the elements first[i] to end[i] - 1, each with weight 1."""
     counts = np.maximum(end - first, 0)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     places = np.arange(starts[-1]) + np.repeat(first - starts[:-1], counts)

@@ -71,7 +71,7 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
 
 
 def _counted_alike(bound: Any, other: Tensor | complex) -> Any:
-    """Return a bound; a tensor without axes, beside one that is a number, as a number as well."""
+    """Return a bound; a tensor without axes, next to one that is a number, as a number as well."""
     if isinstance(bound, Tensor) and not bound._layout.shape and bound._edge is None:
         return bound.item() if isinstance(other, int | float) else bound
     return bound

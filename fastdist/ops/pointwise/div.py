@@ -50,6 +50,6 @@ def div(
     input, other = (o.to(dtype) if isinstance(o, Tensor) else o for o in (input, other))
     # fmod's remainder has the sign of input, so what is left divides towards zero.
     rest = fmod(input, other)
-    # add, for input may be bool, of which there is no difference.
+    # Added, not subtracted: input may be bool, which has no difference.
     whole = add(input, rest, alpha=-1)
     return floor_divide.public(whole, other, out=out)

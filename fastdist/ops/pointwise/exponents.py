@@ -8,9 +8,8 @@ import numpy as np
 
 from ...core.dtypes import WORDS, DType, bool_, complex128, float64, int32, int64
 from ...core.errors import DTypeError, NoKernelError
-from ...dispatch.composite import composite
+from ...dispatch.composite import composite, inplace_of
 from ...dispatch.target import GivenOut, store_in_out
-from ...dispatch.twins import inplace_of
 from ...interpreters.batched_tensor import map_unbatched
 from ...tensor.methods import Number
 from ...tensor.promotion import result_dtype

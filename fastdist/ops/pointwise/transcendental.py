@@ -223,7 +223,7 @@ def asin(input: Tensor) -> Tensor:
     takes_complex=True,
 )
 def acos(input: Tensor) -> Tensor:
-    """Return the angle in radians, from 0 to pi, of which each element is the cosine.
+    """Return the arc cosine of each element: the angle in radians, from 0 to pi.
 
     Args:
         input: The tensor.

@@ -51,7 +51,7 @@ def _around(input: Tensor, number: float, reach: float) -> tuple[float, float]:
 
 
 def _outer_edges(name: str, column: Tensor, given: Sequence[float] | None) -> tuple[float, float]:
-    """Return the ends of a histogram's intervals: those given, or else of what is counted."""
+    """Return the ends of a histogram: those given, or else the smallest and largest element."""
     if given is not None:
         low, high = map(float, given)
     elif column._layout.numel:
@@ -106,7 +106,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 
 def _places_of(values: Tensor, low: float, high: float, bins: int) -> Any:
-    """Return in which of bins equal intervals from low to high values lie."""
+    """Return the number of each value's bin among equal bins from low to high."""
     dtype = values._layout.dtype
     if (high - low) * bins > float(float_limits(dtype).max):
         # Products would overflow: the edges are compared with, as `histogram` does.

@@ -39,7 +39,7 @@ def _axis(name: str, input: Tensor, dim: Dims) -> int:
 
 
 def _nth(input: Tensor, places: Tensor, axis: int, keepdim: bool) -> tuple[Any, Any]:
-    """Return values and indices of what is at places when input is in order along axis."""
+    """Return the values at these places of input sorted along axis, and their indices."""
     return _without(axis, keepdim, *nth_along(input, places, axis))
 
 
@@ -129,7 +129,7 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
 
 @composite()
 def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
     return _median("nanmedian", input, dim, keepdim, out, skips_nan=True)
 
 
@@ -294,5 +294,5 @@ def nanquantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return the numbers below which the shares q of what is not NaN lie."""
+    """Return the quantiles q of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, skips_nan=True)

@@ -54,13 +54,14 @@ def quotient_at_zero(g: Tensor, norm: Tensor) -> Any:
 
 
 def _batched_as(g: Tensor, base: Tensor) -> Tensor:
-    """Return the batch of the levels of g whose unbatched tensor is base."""
+    """Return base as a batch with the same levels of vmap as g."""
     return batched(_batched_as(g.value, base), g.level) if isinstance(g, Batched) else base
 
 
 def _pruned(quotient: Tensor) -> Tensor:
-    """Return a quotient whose graph gets no gradients of 0: its own slopes may be infinite at 0,
-    and 0 times infinity is NaN.
+    """Return the quotient with a graph that skips gradients of 0.
+
+    The slopes of the quotient may be infinite at 0, and 0 times infinity would be NaN.
     """
     if quotient._edge is None:
         return quotient

@@ -446,11 +446,11 @@ def _clamp_quotient(input: Tensor, bound: Any, out: Tensor | None, g: Tensor) ->
     return where_op(input >= least, g / clamp_above(input, float(least)), 0.0)
 
 
-distance_root.rule.derives = lambda made: lambda input, out, g: root_slope(g, input)
+distance_root.derives = lambda made: lambda input, out, g: root_slope(g, input)
 distance_root.pushes = _root_tangent
-square.rule.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
-power.rule.derives = lambda made: noting_quotients(made, _power_quotient)
-clamp_above.rule.derives = lambda made: noting_quotients(made, _clamp_quotient)
+square.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
+power.derives = lambda made: noting_quotients(made, _power_quotient)
+clamp_above.derives = lambda made: noting_quotients(made, _clamp_quotient)
 
 
 @composite()

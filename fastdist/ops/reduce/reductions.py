@@ -417,13 +417,13 @@ def _(
 
 @composite(out="cast", node="nansum")
 def nansum(input: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    """Return the sum over dim of what is not NaN."""
+    """Return the sum over dim of the elements that are not NaN."""
     return input.masked_fill(input.isnan(), 0.0).sum(dim, keepdim)
 
 
 @composite(out="cast")
 def nanmean(input: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    """Return the mean over dim of what is not NaN.
+    """Return the mean over dim of the elements that are not NaN.
 
     Raises  RuntimeError for integers and bool
     """

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from ...core.device import CPU
 from ...core.dtypes import float32, float64
-from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes
 from ...tensor.axes import Dims, normalize_axes
@@ -25,9 +24,7 @@ def may_fuse(*tensors: Tensor | None) -> bool:
     """Return whether tensors, of which the first is given, are plain ones of one floating dtype and
     a few numbers on the CPU, and nothing observes the call.
     """
-    if modes.special:
-        return False
-    layout = tensors[0]._layout  # type: ignore[union-attr]
+    plain, layout = modes.plain, tensors[0]._layout  # type: ignore[union-attr]
     dtype = layout.dtype
     if not (dtype is float32 or dtype is float64) or not 0 < layout.numel <= MOST:
         return False
@@ -35,7 +32,7 @@ def may_fuse(*tensors: Tensor | None) -> bool:
         if one is None:
             continue
         found = one._layout
-        if one.__class__ not in PLAIN or found.dtype is not dtype or found.device is not CPU:
+        if one.__class__ not in plain or found.dtype is not dtype or found.device is not CPU:
             return False
         if found.is_sparse:
             return False

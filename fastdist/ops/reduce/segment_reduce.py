@@ -90,7 +90,7 @@ def segment_reduce(
 def _stretches(
     lengths: Tensor | None, offsets: Tensor | None, lead: int, n: int, unsafe: bool
 ) -> tuple[Any, Any]:
-    """Return where each row's first stretch begins, and how long all are."""
+    """Return the start of each row's first segment, and the lengths of all segments."""
     given = offsets if lengths is None else lengths
     if given is None:
         raise ShapeError("segment_reduce(): Either lengths or offsets must be defined.")

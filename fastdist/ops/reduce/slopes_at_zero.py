@@ -117,8 +117,8 @@ def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
     found = _pushed(backs[:count], weights, ones, recorded=True)
     if found is None or (places[0].node.output_layout.numel == 1 and len(places) == count):
         return found
-    # The sums of a Jacobian's rows are its diagonal only if all other elements are 0: otherwise
-    # other factors of its columns give sums that are not these factors times the diagonal.
+    # The sums of a Jacobian's rows equal its diagonal only if all other elements are 0. This is
+    # checked with other factors for the columns: the sums must be these factors times the diagonal.
     factors = [_factors(one.node.output_layout, one.where) for one in places]
     factors[:count] = factors[:1] * count
     wanted = found.detach() * factors[0]

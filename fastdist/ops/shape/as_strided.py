@@ -16,7 +16,6 @@ from ...dispatch.op import OPS, Op
 from ...dispatch.tangents import has_tangents, levels_of, tangent_of
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg
-from ...graph.modes import modes
 from ...interpreters.batched_tensor import Batched, NeedsNumbers, unbatched
 from ...interpreters.batching import along_axes
 from ...tensor.axes import normalize_axis
@@ -165,8 +164,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         own, room = _place_in_memory(input)
         offset = own if storage_offset is None else storage_offset
         _require_room(shape, steps, offset, room, input._layout.dtype.itemsize)
-        if modes.special:
-            _require_tangents(input, shape, steps, offset - own)
+        _require_tangents(input, shape, steps, offset - own)
     seen: Tensor = strided.general((input,), (shape, steps, offset - own))
     _see_base_itself(seen)
     return seen

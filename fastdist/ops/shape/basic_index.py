@@ -8,7 +8,7 @@ import numpy as np
 
 from ...devices.backend import Backend
 from ...dispatch.node_writer import OpNode
-from ...dispatch.op import PLAIN, Op
+from ...dispatch.op import Op
 from ...dispatch.route import Route
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
@@ -88,7 +88,7 @@ def is_near(number: int | None) -> bool:
 
 def kept_view(input: Tensor, key: Any) -> Route | None:
     """Return the Route that is kept for a view of a plain tensor, if no interpreter is open."""
-    if modes.special or input.__class__ not in PLAIN:
+    if input.__class__ not in modes.plain:
         return None
     route: Route | None = input._layout.routes.get(key)
     return route

@@ -15,7 +15,6 @@ from ...core.memory_format import MemoryFormat, preserve_format
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import before, composite
-from ...dispatch.op import PLAIN
 from ...graph.modes import modes
 from ...tensor.methods import DeviceLike
 from ...tensor.promotion import can_cast, result_dtype
@@ -50,10 +49,9 @@ def _cast_to(name: str, dtype: DType) -> None:
     def itself(general: Callable[..., Any]) -> Callable[..., Any]:
         def method(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
             if (
-                input.__class__ in PLAIN
+                input.__class__ in modes.plain
                 and input._layout.dtype is dtype
                 and memory_format is preserve_format
-                and not modes.tracers
             ):
                 return input  # of the dtype already, as most
             return general(input, memory_format)
@@ -114,10 +112,9 @@ def _quick_cpu(general: Callable[..., Any]) -> Callable[..., Any]:
 
     def quick(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
         if (
-            input.__class__ in PLAIN
+            input.__class__ in modes.plain
             and input._layout.device is CPU
             and memory_format is preserve_format
-            and not modes.tracers
         ):
             return input
         return general(input, memory_format)

@@ -178,8 +178,7 @@ class MoveOp(StructuredOp):
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
-        if modes.special:
-            self.carry_tangents((result,), (input,), route)
+        self.carry_tangents((result,), (input,), route)
         return result
 
 
@@ -215,7 +214,7 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return contiguous with a short path for plain tensors and C order."""
 
     def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-        if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
+        if memory_format is contiguous_format and input.__class__ in modes.plain:
             return input if input._layout.contiguous else packed(input)
         return general(input, memory_format)
 
@@ -225,8 +224,9 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_contiguous)
 @composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """Return the tensor with its elements in C order, or in memory_format: itself if they are, else
-    a copy.
+    """Return the tensor with its elements in C order, or in the order of memory_format.
+
+    Return the same tensor if they are in that order already, otherwise a copy.
 
     Args:
         input: The tensor.

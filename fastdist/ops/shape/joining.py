@@ -13,14 +13,13 @@ from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
-from ...dispatch.op import PLAIN, common_device
+from ...dispatch.op import common_device
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...dispatch.target import GivenOut, store_in_out
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
 from ...graph.recording import begin_node
 from ...graph.unbroadcast import cast_array, reduce_recorded
-from ...interpreters.batched_tensor import levels
 from ...interpreters.batching import joined_batch
 from ...interpreters.sparse_rules import RULES, is_sparse, refusal
 from ...tensor.axes import normalize_axis
@@ -100,7 +99,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     given = tuple(tensors)
     if not given:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
-    if out is None and not modes.special and PLAIN.issuperset(map(type, given)):
+    if out is None and modes.plain.issuperset(map(type, given)):
         key = ("cat", dim, dim.__class__, *[tensor._layout for tensor in given])
         known = given[0]._layout.routes.get(key)
         if known is not None:
@@ -109,10 +108,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
         found = offer(cat, (tensors,), {"dim": dim} if dim else {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-        if modes.tracers and levels.depth:
-            found = joined_batch(given, dim, cat, out)
-            if found is not NOT_TAKEN:
-                return found  # type: ignore[no-any-return]
+        found = joined_batch(given, dim, cat, out)
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
         key = None
     if any(is_sparse(tensor) for tensor in given):
         if out is not None:
@@ -135,8 +133,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     result = wrap(array, layout_of(array, device))
     if dtype.may_have_gradient and tls.grad and any(tensor._edge is not None for tensor in given):
         result._edge = CatBackward0(given, result, axis)
-    if modes.special:
-        _carry(result, given, axis)
+    _carry(result, given, axis)
     if key is not None and device is CPU and _can_join_at_once(given, result._layout, order):
         has_gaps = not all(tensor._layout.contiguous for tensor in given)
         given[0]._layout.routes.remember(key, (result._layout, axis, has_gaps))
@@ -266,7 +263,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
 
 def _may_be_copied(given: tuple[Any, ...]) -> bool:
     """Return whether the tensors only need to be copied, as for batches of samples."""
-    if modes.special or not PLAIN.issuperset(map(type, given)):
+    if not modes.plain.issuperset(map(type, given)):
         return False
     layout = given[0]._layout
     if layout.device is not CPU or not layout.contiguous or not layout.shape:

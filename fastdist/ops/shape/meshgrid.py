@@ -57,7 +57,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 def _require_vectors(given: list[Tensor], indexing: str) -> None:
-    """Raise for what meshgrid cannot make a grid of."""
+    """Raise unless the tensors have at most one axis and equal dtypes and devices."""
     if not given:
         raise ShapeError("meshgrid expects a non-empty TensorList")
     for one in given:

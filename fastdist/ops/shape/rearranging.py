@@ -9,7 +9,7 @@ from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
-from ...dispatch.op import PLAIN, Op
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes
 from ...tensor.axes import DimError, Dims, integers, normalize_axes, normalize_axis
@@ -171,8 +171,7 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
 
     def quick(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
         if (
-            modes.special
-            or input.__class__ not in PLAIN
+            input.__class__ not in modes.plain
             or start_dim.__class__ is not int
             or end_dim.__class__ is not int
             or end_dim != -1
@@ -181,7 +180,7 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
         layout = input._layout
         known = layout.routes.get(("flatten", start_dim))
         if known is not None:
-            return view.see_again(input, known)
+            return view.again(input, known)
         if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
             sizes = (*layout.shape[:start_dim], -1)
             seen = view(input, *sizes)
@@ -320,7 +319,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
 
 @composite(homes="function")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Return views of all tensors in the shape in which they meet."""
+    """Return views of all tensors, broadcast to one shape."""
     given = (
         _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     )
@@ -330,7 +329,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 @composite(homes="function", known_as="")
 def broadcast_shapes(*shapes: Any) -> Size:
-    """Return the shape in which tensors of these shapes meet."""
+    """Return the shape that these shapes broadcast to."""
     given = [(n,) if hasattr(n, "__index__") else tuple(all_of(n)) for n in shapes]
     return Size(shape_of_all("broadcast_shapes", given))
 

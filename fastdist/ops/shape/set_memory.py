@@ -1,4 +1,4 @@
-"""In-place changes of what memory a tensor is, not of its numbers: `set_`, `resize_`."""
+"""In-place changes of a tensor's memory, not of its numbers: `set_`, `resize_`."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
 
 @composite()
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the second axis, of a vector along its only one."""
+    """Return views of parts along the second axis; of a vector, along its only axis."""
     axis = 0 if len(input._layout.shape) == 1 else 1
     return _split("hsplit", input, indices_or_sections, axis, 1)
 
@@ -111,7 +111,7 @@ def _quick_narrow(*args: Any, **named: Any) -> Any:
     if named or len(args) != 4:
         return NOT_TAKEN
     input, dim, start, length = args
-    if modes.special or not dim.__class__ is start.__class__ is length.__class__ is int:
+    if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
         return NOT_TAKEN
@@ -158,9 +158,7 @@ def _quick_select(*args: Any, **named: Any) -> Any:
     if named or len(args) != 3:
         return NOT_TAKEN
     input, dim, index = args
-    if dim.__class__ is not int or index.__class__ is not int or modes.special:
-        return NOT_TAKEN
-    if input.__class__ not in PLAIN:
+    if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
     return NOT_TAKEN if route is None else basic_index.again(input, route)
@@ -257,7 +255,7 @@ def _views_at(
         node = recorded(input, layouts, places)
         for i, view in enumerate(views):
             view._edge = Edge(node, i)
-    if key and 1 < len(views) <= _MANY and not modes.special and input.__class__ in PLAIN:
+    if key and 1 < len(views) <= _MANY and input.__class__ in modes.plain:
         steps = [ViewSteps(None, (basic_index, (place,))) for place in places]
         made = [(p, v._layout, s) for p, v, s in zip(places, views, steps, strict=True)]
         layout.routes.remember(key, (made, places, recorded, layouts))
@@ -380,7 +378,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if n == 0:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
     views: tuple[Tensor, ...] = split(input, -(-n // chunks), axis)
-    if not modes.special and input.__class__ in PLAIN:
+    if input.__class__ in modes.plain:
         # Splitting has kept how they are made.
         routes = input._layout.routes
         if (kept := routes.get(("split", -(-n // chunks), *_given(axis)))) is not None:

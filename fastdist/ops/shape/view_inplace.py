@@ -7,10 +7,10 @@ from typing import Any
 
 from ...core.dense_order import dense_order
 from ...core.errors import GraphError
+from ...dispatch.composite import dressed_as_twin
 from ...dispatch.inplace import renew_edge, require_may_change, set_edge
 from ...dispatch.op import OPS
 from ...dispatch.tangents import levels_of, store_tangent, tangent_of
-from ...dispatch.twins import dressed_as_twin
 from ...graph.accumulate_grad import freeze
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...graph.modes import enable_grad

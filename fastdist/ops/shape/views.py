@@ -13,12 +13,12 @@ from ...core.device import CPU
 from ...core.errors import ShapeError
 from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
-from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Backend
 from ...dispatch.composite import checked
 from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.node_writer import OpNode
-from ...dispatch.op import PLAIN, Op
+from ...dispatch.op import Op
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes, tls
 from ...interpreters.batching import call_one_by_one
@@ -477,16 +477,16 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
                 [3, 4, 5]])
     """
     try:
-        is_plain = input.__class__ in PLAIN
-        if is_plain and shape is None and not modes.special:
+        if shape is None and input.__class__ in modes.plain:
             # Strides other than C order's: only known views are looked up.
             try:
                 known = input._layout.routes.get((view, sizes, tuple))
             except TypeError:
                 known = None  # a list of sizes, or soon an error
             if known is not None and known.run is not None:
-                return view.see_again(input, known)
-        if (modes.tracers and mode_is_open()) or not is_plain:
+                return view.again(input, known)
+        is_plain = input.__class__ in modes.plain
+        if not is_plain:
             found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
@@ -509,7 +509,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             known = None  # a list in a list, and soon an error that says so
         if known is None:
             copied_as = layout.routes.get((reshape, shape)) if shape.__class__ is tuple else None
-            if copied_as is not None and is_plain and not modes.special:
+            if copied_as is not None and is_plain:
                 if input._edge is None or (modes.grad_off and not tls.grad):
                     return wrap(input._array.reshape(copied_as.shape), copied_as)
                 return recorded_as(_COPIED, view(input.contiguous(), *copied_as.shape), ())  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.tangents import levels_of
-from ...graph.modes import modes, no_grad
+from ...graph.modes import no_grad
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
 from ..create.creation import empty, tensor, zeros
@@ -136,7 +136,7 @@ def _require_numel(size: tuple[int, ...]) -> None:
 
 
 def _fitting(places: Tensor, values: Tensor, size: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the size; what is not given follows from the largest places."""
+    """Return the size; an axis that is not given follows from its largest index."""
     if len(places._layout.shape) != 2:
         raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places._layout.shape)}")
     axes, n = places._layout.shape
@@ -326,7 +326,7 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
 
 def entries_of(input: Any) -> tuple[Any, Any, bool]:
     """Return places, recorded values, and whether they are coalesced, which a history asks for."""
-    if input._edge is not None or (modes.special and levels_of((input,))):
+    if input._edge is not None or levels_of((input,)):
         input = coalesce(input)
         return indices_of(input), values(input), True
     return indices_of(input), values_of(input), input._array.is_coalesced

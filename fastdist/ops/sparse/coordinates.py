@@ -19,7 +19,7 @@ from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ...graph.call_node import CallNode
-from ...graph.modes import modes, no_grad, tls
+from ...graph.modes import no_grad, tls
 from ...graph.node import node_of, raise_changed, raise_released
 from ...graph.recording import begin_node
 from ...interpreters.batched_tensor import level_of, levels
@@ -91,16 +91,17 @@ def recorded(
     tangent: Tangent,
     saved: Sequence[Any] = (),
 ) -> Any:
-    """Give result, made of inputs while nothing was recorded, its Node if a gradient may flow, and
-    its tangents: what `tangent` makes of those of the inputs, None where one has none, and of the
-    inputs.
+    """Add autograd to result, which was computed from inputs without recording.
 
-    Note    a pass that finds `saved` tensors, which `gradients` reads, changed in place is refused
+    It gets a Node if a gradient may flow, and its tangents: `tangent` computes them from the
+    inputs' tangents (None for an input without one) and the inputs.
+
+    Note    a backward pass fails if a tensor of `saved`, which `gradients` reads, was changed in
+            place since
     """
-    if modes.special:
-        for level in levels_of(inputs):
-            given = [tangent_of(one, level) for one in inputs]
-            set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
+    for level in levels_of(inputs):
+        given = [tangent_of(one, level) for one in inputs]
+        set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
     edges = tuple([one._edge if isinstance(one, Tensor) else None for one in inputs])
     may_pass = tls.grad and result._layout.dtype.may_have_gradient
     if may_pass and any(edge is not None for edge in edges):

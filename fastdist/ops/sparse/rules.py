@@ -117,7 +117,7 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 
 def _added(input: Tensor | None, other: Tensor | complex, alpha: complex) -> Any:
-    """Return the tangent of a sum, of which one part may have none."""
+    """Return the tangent of a sum; one part may have no tangent."""
     if other is None:
         return input
     scaled = other if alpha == 1 else other * alpha

@@ -92,8 +92,9 @@ class CyclicLR(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimiser and functions; what an object that is called in the
-        place of a function holds is there.
+        """Return the state without the optimiser and functions.
+
+        A callable object in place of a function is kept, by its attributes.
         """
         function = self._scale_fn_custom
         is_kept = function is not None and not isinstance(function, types.FunctionType)

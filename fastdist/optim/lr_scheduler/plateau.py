@@ -66,7 +66,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(  # type: ignore[override]
         self, metrics: Any, epoch: int | None = None
     ) -> None:
-        """Tell the measure of the epoch that has ended."""
+        """Report the measure of the epoch that has ended."""
         measure = float(metrics)
         if epoch is not None:
             warnings.warn(EPOCH_IS_OLD, UserWarning, stacklevel=2)

@@ -66,7 +66,7 @@ def one_for_each(name: str, optimizer: Optimizer, given: Any) -> list[Any]:
 
 
 def require_optimizer(optimizer: Any) -> None:
-    """Raise for what is no Optimizer."""
+    """Raise TypeError unless it is an Optimizer."""
     if not isinstance(optimizer, Optimizer):
         name = type(optimizer).__name__
         here = (

@@ -21,7 +21,7 @@ from ..small.call_facts import CallFacts, Run, small
 Array = np.ndarray[Any, Any]
 # From so many numbers on a second thread is worth being called.
 _SHARED = 1 << 15
-# A fork ends SciPy's threads before it, and waits for ever if another thread gives them work then.
+# A fork ends SciPy's threads before it, and waits forever if another thread gives them work then.
 _no_fork = threading.RLock()
 os.register_at_fork(
     before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_no_fork.release
@@ -202,7 +202,7 @@ def _to_real(axes: tuple[int, ...], norm: str, n: int, halved: bool, shape: tupl
 
 
 def _inner(axis: int, n: int) -> Any:
-    """Return the index of what has a twin in the half that is left out, of n numbers along axis."""
+    """Return the index of the numbers with a twin in the omitted half, of n along axis."""
     return (..., slice(1, (n + 1) // 2), *[slice(None)] * (-1 - axis))
 
 

@@ -32,9 +32,9 @@ def add_rows(into: Any, index: Any, x: Any) -> Any:
 
 
 # Note [Four indices at a time]
-# LLVM does not unroll a loop that may stop at each index. So loops along an axis load and compare
-# four indices, and then use them, in their order; the rest, and the four of which one is outside,
-# are left to a loop of single ones.
+# LLVM does not unroll a loop that may stop at each index. So loops along an axis load and check
+# four indices, then use them in order. A loop over single indices handles the remaining ones, and
+# any four of which one is out of range.
 
 
 @compiled("gather")

@@ -81,8 +81,10 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
 
 
 def is_numpys_turn(find: Callable[..., object], *given: Hashable) -> bool:
-    """Return whether NumPy must compute what the kernel that find(*given) returns computes: where
-    NumPy may serve at all, until the thread has called find, which compiles and caches its result.
+    """Return whether NumPy must compute in place of the kernel that find(*given) returns.
+
+    It must if NumPy may serve (FASTDIST_START=numpy), until the background thread has called find,
+    which compiles the kernel and caches it.
 
     Thread  any
     Raises  what find raised, once

@@ -152,7 +152,7 @@ class _ShippedFile(_CacheFile):
 
 
 class _Places:
-    """Where a function's code may lie: in the user's own place, and in what came with an image."""
+    """Where a function's code may be: in the user's folder, and in that of an image."""
 
     def __init__(self, name: str, stamp: str) -> None:
         own, shipped = cache_directory("numba"), shipped_directory("numba")

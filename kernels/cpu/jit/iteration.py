@@ -185,7 +185,7 @@ def _swap_words(words: Any, a: Any, b: Any) -> None:
 
 
 # Note [Tiles of short rows]
-# A row costs 8 ns beside its elements, as much as 100 float32. Rows that lie one behind another in
+# A row costs 8 ns besides its elements, as much as 100 float32. Rows that lie one behind another in
 # the output are therefore run several at a time. An input whose rows do so as well is read where it
 # is; another's rows are packed into a block: each is gapless, or one number that is repeated. A row
 # that is repeated for all others is packed once. One core of an AMD EPYC (Zen 4), float32: (13264,

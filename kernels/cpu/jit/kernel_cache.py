@@ -186,7 +186,7 @@ class Overloads:
     for the types of what it is called with, as Numba's dispatchers do. With `given`, the function
     is what the one of that name returns for it.
 
-    Note    the loaded function compares the types itself, so a call takes 60 ns beside its own time
+    Note    the loaded function compares the types itself, so a call takes 60 ns more than its work
     """
 
     __slots__ = ("_functions", "_given", "_module", "_name")
@@ -203,7 +203,7 @@ class Overloads:
         return self._find(given)(*given)
 
     def is_stored(self, *given: Any) -> bool:
-        """Return whether a call with the like of what is given needs no compiler."""
+        """Return whether a call with such arguments needs no compiler."""
         return _is_stored(self._key(tuple(map(type_of, given))), exact=True)
 
     def _key(self, types: tuple[tuple[Any, ...], ...]) -> tuple[str, str, str]:

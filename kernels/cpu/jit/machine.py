@@ -362,7 +362,7 @@ float64_of_bits: Final = _reinterpret(types.float64, types.int64)
 
 @intrinsic
 def fmod(typingctx: Any, x: Any, y: Any) -> Any:
-    """Return C's fmod, for which Numba has no name."""
+    """Return C's fmod, which Numba does not offer."""
     if not isinstance(x, types.Float) or x != y:
         return None
 

@@ -208,7 +208,7 @@ def _add_allocation(module: Any, name: str) -> None:
 
 
 def _called(made: Any, module: Any, builder: Any, values: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the status of a call of what was compiled, and what it gives."""
+    """Return the status of a call of the compiled function, and its result."""
     context, described = made.target_context, made.fndesc
     function = context.declare_function(module, described)
     status, out = context.call_conv.call_function(
@@ -410,7 +410,7 @@ class _Wrapper:
         self._require(builder.icmp_signed("==", found, _I32(needed)))
 
     def _object(self, value: Any, kind: Any) -> Any:
-        """Return a new object of what compiled code gives."""
+        """Return a new object for the result of compiled code."""
         builder, number = self._builder, getattr(kind, "literal_type", kind)
         if kind == _types.none:
             none = self._data("_Py_NoneStruct")

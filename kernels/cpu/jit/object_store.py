@@ -61,7 +61,7 @@ def read(key: str) -> Stored | None:
 
 def write(key: str, stored: Stored) -> None:
     """Store a kernel under a key, if there is a folder, and it has room."""
-    import tempfile  # with what it imports 0.4 MB, of use to processes that compile alone
+    import tempfile  # imported late: it takes 0.4 MB, and only processes that compile need it
 
     folder = cache_directory(FOLDER)
     if folder is None:

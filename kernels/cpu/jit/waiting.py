@@ -52,7 +52,7 @@ class _State:
     """The state that the threads of this process share."""
 
     # Held while Numba compiles or loads, and across a fork: a child in which it is held by nobody
-    # could wait for ever. Numba's own lock is taken inside it. No module is imported under it that
+    # could wait forever. Numba's own lock is taken inside it. No module is imported under it that
     # compiles while it is imported.
     lock = threading.RLock()
     # Guards those below; nothing is taken while it is held.

@@ -82,7 +82,7 @@ def _first_minor(x: Array, upper: bool) -> int:
 
 
 def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular: bool) -> None:
-    """Write the x of a @ x = b into out; a (..., n, n) is a triangle of which the rest is not read.
+    """Write x with a @ x = b into out; a (..., n, n) is triangular, its other half is not read.
 
     Batch axes broadcast to out's.
     """
@@ -110,7 +110,7 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
 
 
 def cholesky_solve(b: Array, factor: Array, out: Array, upper: bool) -> None:
-    """Write the x of a @ x = b into out; factor is Cholesky's of a, of which one triangle is read.
+    """Write x with a @ x = b into out; factor is a's Cholesky factor; one triangle is read.
 
     Batch axes broadcast to out's.
     """
@@ -385,7 +385,7 @@ def singular_values(x: Array, out: Array, info: Array) -> None:
 
 
 def _require_finite(x: Array) -> None:
-    """Raise for what is not finite, with which LAPACK may go round for ever."""
+    """Raise for elements that are not finite: LAPACK may loop forever with them."""
     if not np.isfinite(x).all():
         raise _Failed
 

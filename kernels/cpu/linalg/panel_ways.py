@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from fastdist.system.blas import read_cpu
 
-# How b becomes panels: PACKED packs each before it is multiplied; LAYING packs all, to be kept, and
-# multiplies none; LAID takes packed ones. The packed matrix may be b.T, and products may be added
-# to the result.
+# How b becomes panels. PACKED packs each panel before it is multiplied. LAYING packs all panels for
+# later calls, and multiplies nothing. LAID multiplies panels that were packed before. TURNED packs
+# b.T, and ADDS adds the product to the result.
 PACKED: Final = 1
 LAYING: Final = 2
 LAID: Final = 4

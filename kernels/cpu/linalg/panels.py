@@ -283,11 +283,11 @@ def multiplier(dtype: str) -> Callable[[int, int, int, bool], object]:
 def panel_multiplier(dtype: str) -> Callable[[int, int, int, int, int], object]:
     """Return multiply_in_panels(a, b, out, more, way), which does the same by panels of b. Ways:
 
-    PACKED lays each panel together before, in more, room for 2 * lanes * k numbers; with TURNED b
-    is (m, k), and k a multiple of lanes.
-    LAYING does so with all panels, in out, which is (k, m), and multiplies nothing; a may be b.
-    LAID takes for b what that made, whose rows and columns may be more: the first rows, and the
-    columns from number `more` on, a multiple of lanes.
+    PACKED packs each panel first, into more, which has room for 2 * lanes * k numbers; with TURNED
+    b is (m, k), and k is a multiple of lanes.
+    LAYING packs all panels into out, which is (k, m), and multiplies nothing; a may be b.
+    LAID takes panels that LAYING packed as b. They may have more rows and columns: it uses the
+    first rows, and the columns from number `more` on, a multiple of lanes.
 
     With ADDS the product is added to what is there.
     """

@@ -195,7 +195,7 @@ class _Laid:
 
 
 class _Mask:
-    """A mask, of which each axis may have the size 1."""
+    """A mask; each of its axes may have the size 1."""
 
     def __init__(self, mask: Array, keys: int, dtype: np.dtype[Any], tools: Tools) -> None:
         is_bool = mask.dtype == np.bool_
@@ -284,8 +284,9 @@ class _Slopes:
     def of(
         self, unit: _Unit, towards: Array, result: Array, log_sum: Array
     ) -> tuple[Array, Array, Array]:
-        """Return the weights of a block, their slopes, and its queries, times factor; towards are
-        the slopes of its result.
+        """Return the weights of a block, the gradients of their scores, and its scaled queries.
+
+        `towards` is the gradient of the block's result.
         """
         query = self._scores.queries(unit)
         scores, _ = self._scores.of(unit, query)
@@ -293,7 +294,7 @@ class _Slopes:
         self._values.multiply(towards, unit, slopes)
         first = unit.block.first
         if self._drops:
-            # The sum of weights times slopes, of which neither is known where a weight is dropped.
+            # The sum of weights times gradients; neither is known where a weight is dropped.
             even = np.einsum("ij,ij->i", towards, result)
             self._slope(scores, first, log_sum, even, slopes, *self._scores.thinning(unit))
         else:

@@ -76,7 +76,7 @@ def _slopes_of_kept(run: Run, hide: Hide) -> Callable[..., None]:
     return slopes_of_kept
 
 
-# By name, of which kernel of row_steps and how.
+# For each name: the kernel of row_steps, and how it is called.
 OF_ROWS: Final[dict[str, tuple[str, Callable[[Run, Hide], Callable[..., None]]]]] = {
     "weights": ("weights", _weights),
     "scaled": ("scaled", _scaled),

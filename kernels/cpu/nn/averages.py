@@ -36,7 +36,7 @@ def _rows(x: Array) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def _counts(length: int, outputs: int, window: Window, whole: bool, dtype: Any) -> Array:
-    """Return by what the sum of each window is divided."""
+    """Return the divisor of each window's sum."""
     kernel, stride, padding = window
     first = np.arange(outputs) * stride - padding
     end = np.minimum(first + kernel, length + padding)

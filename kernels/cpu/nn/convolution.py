@@ -109,7 +109,7 @@ def _begin(out: Array, bias: Array | None) -> None:
 
 
 def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
-    """Return where in the image a place of the kernel looks, and for which of the grid that is."""
+    """Return the part of the image that a place of the kernel reads, and its part of the grid."""
     stride, grid = sliding.stride[axis], sliding.grid[axis]
     offset = at * sliding.dilation[axis] - sliding.padding[axis]
     low = max(-(offset // stride), 0)
@@ -157,8 +157,8 @@ def _sum_up(
 
 
 def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> tuple[Any, ...]:
-    """Return room for the channels of a group with their padding, where in it the places of the
-    kernel look, in bytes, and the sizes of all.
+    """Return a buffer for the padded channels of a group, the offsets in it of the kernel's
+    elements, in bytes, and all sizes.
     """
     (*_, inputs), (_, seen_h, seen_w) = sizes, sliding.seen
     room = np.zeros(inputs * math.prod(sliding.seen) + LANES * sliding.stride[2], weight.dtype)

@@ -1,8 +1,8 @@
-"""Connectionist temporal classification on the CPU: sums over all ways of a text in time.
+"""Connectionist temporal classification on the CPU: sums over all alignments of a text in time.
 
 log_probs is (time, samples, classes). A row of letters is a text with a blank around each of its
-classes; sizes says of each sample how many steps it has, and how many letters. All sums are made of
-logarithms, in float64: over a thousand steps float32 loses the last third of a gradient's digits.
+classes; sizes has the number of steps and of letters of each sample. Sums add logarithms, in
+float64: over a thousand steps float32 loses the last third of a gradient's digits.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _own_texts(log_probs: Array, letters: Array, sizes: Array) -> tuple[Array, A
 
 
 def _refuse(found: int, what: int, shape: tuple[int, ...], most: int) -> None:
-    """Raise for what a loop has found: a letter (1), a number of steps (2) or of letters (3)."""
+    """Raise for the fault that a loop found: a letter (1), a number of steps (2) or letters (3)."""
     if what == 1:
         raise OutOfBounds(f"ctc_loss: targets are in 0 ... {shape[2] - 1}, got {found}")
     if what == 2:

@@ -75,12 +75,12 @@ class Sliding(NamedTuple):
 
     @property
     def seen(self) -> Sizes:
-        """The sizes of what the kernel sees of an image with its padding."""
+        """The sizes of the part of the padded image that the kernel covers."""
         axes = zip(self.grid, self.stride, self.kernel, self.dilation, strict=True)
         return tuple([(n - 1) * step + (k - 1) * wide + 1 for n, step, k, wide in axes])
 
     def inner(self) -> tuple[Any, Any]:
-        """Return where the image lies in what is seen, and which part of the image that is."""
+        """Return where the image is in the covered part, and which part of the image is covered."""
         axes = zip(self.padding, self.image, self.seen, strict=True)
         lengths = [max(min(n, seen - before), 0) for before, n, seen in axes]
         pairs = zip(self.padding, lengths, strict=True)
@@ -156,7 +156,7 @@ class Patches:
             _loop("gather", columns.dtype)(seen.reshape(-1), columns, self._words(block))
 
     def clear(self) -> None:
-        """Write zeros to images of which scatter does not write all."""
+        """Write zeros to images that scatter does not fill."""
         whole = self._image[self._part].shape == self._image.shape
         if self._lies_bare or not whole or not self.blocks:
             self.images[...] = 0

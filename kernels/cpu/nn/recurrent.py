@@ -66,7 +66,7 @@ def sequence(
     (rows, ...), are for the gradient. A step takes the first rows of the batch. All inputs have
     the dtype of saved, which the results are rounded from.
     """
-    # Those of which parts are read by their addresses below; the others are copies.
+    # Arrays whose parts are read by address below; the others are copies.
     require_arrays(weight, saved, before)
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")

@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def sums_between(x: Array, first: Array, end: Array, axis: int) -> Array:
-    """Return the sums of x[first[i]:end[i]] along an axis, of x's dtype: of what the axis has."""
+    """Return the sums of x[first[i]:end[i]] along an axis, clipped to it, in x's dtype."""
     length = x.shape[axis]
     first, end = np.clip(first, 0, length), np.clip(end, 0, length)
     x = np.moveaxis(x, axis, 0)

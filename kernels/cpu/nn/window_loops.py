@@ -122,7 +122,9 @@ def _one_by_one(dtype: str) -> Any:
 
 
 def _side_by_side(rows: int, columns: int, stride: int) -> Any:
-    """Return the function that makes the outputs of a line whose windows lie inside, four at least.
+    """Return the function that computes a line of outputs whose windows are inside the image.
+
+    It needs four outputs at least.
 
     The last vector overlaps the one before it.
     """

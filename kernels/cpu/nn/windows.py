@@ -37,7 +37,7 @@ def _flat(x: Array, axes: int) -> Array:
 
 
 def three_axes(windows: Windows) -> Windows:
-    """Return windows of three axes, of which missing ones have one place."""
+    """Return windows of three axes; a missing axis gets length 1."""
     return (*[(1, 1, 0, 1)] * (3 - len(windows)), *windows)
 
 
@@ -46,7 +46,7 @@ _USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
 
 
 def loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, str]:
-    """Return of which windows the loop is that serves, as window_loops.entry takes it."""
+    """Return the kind of windows of the loop to use, as window_loops.entry takes it."""
     (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows
     usual = (rows, columns, stride) in _USUAL and deep == dilation == 1 and plane < 1 << 31
     usual = usual and windows[1][3] == 1

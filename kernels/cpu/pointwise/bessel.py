@@ -90,7 +90,7 @@ def _bessel_between(order: float, x: float, second: bool) -> float:
 
 
 def _bessel_far(order: float, x: float, second: bool) -> float:
-    """Return it by the series of powers of 1 / x, of which each begins to grow at some place."""
+    """Return it by the asymptotic series in 1 / x, which is cut where its terms begin to grow."""
     p, q, term, k = 1.0, 0.0, 1.0, 1.0
     while abs(term) > 1e-17 and k < 40.0:
         step = 2.0 * k - 1.0
@@ -201,7 +201,7 @@ def _airy_near(x: float) -> float:
 
 
 def _airy_far(x: float) -> float:
-    """Return it by the series of powers of 1 / zeta, of which each begins to grow at some place."""
+    """Return it by the asymptotic series in 1 / zeta, cut where its terms begin to grow."""
     root = math.sqrt(abs(x))
     zeta = abs(x) * root * 2.0 / 3.0
     p, q, term, k = 1.0, 0.0, 1.0, 1.0

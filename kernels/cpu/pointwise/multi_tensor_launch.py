@@ -24,10 +24,10 @@ _TABLES: Final = 4
 
 
 def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Callable[..., bool]:
-    """Return the function that runs results, a program's, over rows of arrays of a dtype.
+    """Return the function that computes results of a program over rows of arrays of a dtype.
 
-    It returns False, and has done nothing, where arrays share memory: then a row must wait for
-    those before it, and a line for all of the line above. is_new: what is written shares none.
+    The function returns False, and changes nothing, if arrays share memory: then rows and lines
+    must run in order. is_new=True promises that the written arrays share no memory.
 
     Thread  the function any, several at once; releases the GIL
     """
@@ -44,7 +44,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
         rows = len(numbers)
         # Mostly one row of numbers, many times: then the walk stays on it.
         is_one = len({*map(id, numbers)}) == 1
-        # Not arrays of NumPy, of which each takes a microsecond more to be made and found.
+        # Not NumPy's arrays: creating and finding each takes a microsecond more.
         given = array("d", numbers[0] if is_one else chain.from_iterable(numbers))
         step = 0 if is_one else constants
         # A row of the table: where each array begins, and how long they are.

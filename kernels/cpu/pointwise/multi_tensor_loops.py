@@ -114,7 +114,7 @@ def _walk_shares(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     total: Any, threads: Any, pool: Any,
 ) -> None:  # fmt: skip
-    """Run all elements, by so many threads; pool is the address of what enters their pool."""
+    """Run all elements with this many threads; pool is the address of the pool's entry."""
     job = stack_words(np.int64(9))
     _put(job, 0, loop)
     _put(job, 1, table)

@@ -168,7 +168,7 @@ class PointwiseKernel:
         return None
 
     def _with_exponent(self, exponent: float) -> PointwiseKernel:
-        """Return the kernel that has a number for the exponent, of which it makes products."""
+        """Return the kernel with a constant exponent, whose powers are products."""
         found = self._short.get(exponent)
         if found is None:
             assert self._exponent is not None

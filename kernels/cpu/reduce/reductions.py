@@ -103,7 +103,7 @@ def var(x: Array, out: Array, axes: Axes, correction: float) -> None:
 
 @silent
 def std(x: Array, out: Array, axes: Axes, correction: float) -> None:
-    """Write the square roots of what var writes into out."""
+    """Write the standard deviations, the square roots of var, into out."""
     np.sqrt(_deviate(x, axes, correction), out=out, casting="unsafe")
 
 

@@ -56,7 +56,7 @@ def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
 
 @silent
 def _folded(x: Array, axis: int, dtype: Any) -> Array:
-    """Return sums of parts of x along axis, of which one is left."""
+    """Return sums of parts of x along axis, until one is left."""
     while x.shape[axis] > 1:
         n = x.shape[axis]
         length = -(-n // _PARTS) if n > _IN_TURN else 1
@@ -192,7 +192,7 @@ def add_up(
 
 @silent
 def log_of_total(powers: Array, total: Any, axes: Any, *, keepdims: bool = False) -> Any:
-    """Return the logarithms of totals of powers along axes, of which the greatest is 1.
+    """Return the logarithms of sums of powers along axes; the greatest power is 1.
 
     See Note [Rows with one large share] in row_steps.py.
     """

@@ -195,8 +195,8 @@ class RowCode:
         return self.builder.gep(self._of_rows[name], [zero, self._at])
 
     def _place(self, row: str, place: str) -> Any:
-        """Return the address of a place of the row; if the row does not have it, that of its first
-        number, and the place is reported.
+        """Return the address of an index in the row; an index outside of it is reported, and gives
+        the address of the first number.
         """
         if place not in self._offsets:
             self._offsets[place] = self._offset(place)
@@ -279,8 +279,8 @@ def _build_turns(loops: Sequence[_Loop], begin: Any, end: Any, turn: int) -> Non
             for loop in loops:
                 loop.take(i, place, None)
             if len(loops) > 1:
-                # Nothing, but no load is moved to its other side: LLVM would take the vectors of a
-                # stream together.
+                # An empty instruction that no load may cross: otherwise LLVM would group the
+                # vectors of a stream.
                 build.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
 
 
@@ -344,7 +344,7 @@ class _Loop:
         return self if few is self.many else _Loop(self.code, self.steps, few)
 
     def take(self, i: int, at: Any, left: Any) -> None:
-        """Build all steps for one vector, of which only the first `left` lanes count if given."""
+        """Build all steps for one vector; only its first `left` lanes count, if given."""
         code, build = self.code, self.builder
         mask = None if left is None else self.many.first(left)
         found: dict[str, Any] = {}
@@ -400,7 +400,7 @@ class _Loop:
                 build.store(self.many.constant(0.0), cell)
 
     def end(self, rest: _Loop) -> None:
-        """Keep the numbers that the steps reduce to; rest is the loop of what was left."""
+        """Keep the numbers that the steps reduce to; rest is the loop over what is left."""
         self.fold()
         for step in self.reduces:
             value = self._joined_lanes(step)
@@ -424,7 +424,7 @@ class _Loop:
         return halved(build, value, join)
 
     def _total(self, step: Reduce, value: Any) -> Any:
-        """Return the number that a step makes of what it reduced to."""
+        """Return the final number of a step from its reduced value."""
         build = self.builder
         if step.how == "nan":
             is_nan = build.icmp_signed(">", value, self.many.infinite_bits)

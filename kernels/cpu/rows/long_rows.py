@@ -182,8 +182,9 @@ def _apart(facts: CallFacts, name: str) -> str:
 
 
 def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> str:
-    """Return the name of the loop that reads two rows at a time, given the plain loop's name, if
-    that pays: where rows are near, or with `far` also where they are far.
+    """Return the name of the loop that reads two rows at a time, or name if that is not faster.
+
+    It is faster for data in near caches, and with `far` also for data beyond all caches.
     """
     row_bytes = n * int(dtype.itemsize)
     size_bytes = rows * row_bytes
@@ -479,7 +480,7 @@ def _added_in_columns(rows: int, n: int, dtype: Any) -> WithParameters:
 
 
 def rms_norm(facts: CallFacts) -> Run | None:
-    """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
+    """Return the RMS norm of a matrix, and the factor of each row."""
     if not _is_layer_norm(facts):
         return None
     shape, dtype = facts.shape, facts.dtype

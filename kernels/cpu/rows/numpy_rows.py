@@ -164,7 +164,7 @@ class _Rows:
                     self._take_where(self.value(text), inner)
 
     def _inside(self, place: str) -> Array:
-        """Return the places of the rows, 0 for what a row does not have, which is reported."""
+        """Return the places in the rows; 0 for one outside of its row, which is reported."""
         at = self.places[place]
         is_outside = (at < 0) | (at >= self.shape[1])
         if not is_outside.any():
@@ -196,7 +196,7 @@ def _reduced(how: str, values: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _function_of(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """Return the function of a text, and the names of those of what is known that it takes."""
+    """Return the function of a text, and the names of the known values that it takes."""
     body = parse(text, known)
     names = tuple([name for name in known if name in body.used])
     return names, small_function(Body.of(body.tree, names))

@@ -269,7 +269,7 @@ class _Writer:
         return self.made[key]
 
     def _where(self, text: str, steps: Sequence[Step]) -> None:
-        """Write steps of rows of which a text holds; what they make is joined with what was."""
+        """Write steps that change only the rows for which text is true."""
         asked = self.value(text, True)
         names = [s.name for s in steps if isinstance(s, Reduce | Let | Log | Pick)]
         kept = {name: self.new(self.numbers[name]) for name in names if name in self.numbers}
@@ -300,7 +300,7 @@ def _full(value: Any, rows: int) -> Array:
 
 
 def _inside(places: Array, n: int, wrong: Array) -> Array:
-    """Return the places of the rows, 0 for what a row does not have, which is reported. They are
+    """Return the places in the rows; 0 for one outside of its row, which is reported. They are
     private: NumPy reads an index again after its check, see Note [Indices that change].
     """
     places = places.copy()

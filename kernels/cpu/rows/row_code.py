@@ -186,7 +186,7 @@ def _build_blocks(
 def _build_streams(
     builder: Any, row: Row, codes: Sequence[RowCode], first: Any, count: Any, places: Any
 ) -> None:
-    """Build the loop over rows, of which each code takes those of one stream."""
+    """Build the loop over rows; each code processes the rows of one stream."""
     zero, one, streams = (ir.Constant(I64, i) for i in (0, 1, len(codes)))
     each = builder.sdiv(builder.add(count, builder.sub(streams, one)), streams)
     begins, most = [], builder.sub(count, each)

@@ -255,7 +255,7 @@ class Numbers:
         return self.builder.call(self._masked("load", self.type, given), given)
 
     def prefetch(self, address: Any, ahead: Any) -> None:
-        """Ask for what lies so many bytes behind address; there may be nothing."""
+        """Prefetch the memory this many bytes behind address; it may not exist."""
         build, byte = self.builder, ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
         name, module = "llvm.prefetch.p0", build.module

@@ -191,7 +191,7 @@ class Short(NamedTuple):
 
 
 def row(operands: str, *steps: Step) -> Row:
-    """Return the Row of operands such as "x out weight:columns", of which most are rows."""
+    """Return the Row of operands such as "x out weight:columns"; most operands are rows."""
     return Row(_operands(operands), steps)
 
 

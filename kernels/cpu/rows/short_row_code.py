@@ -29,7 +29,7 @@ Join = Callable[[Any, Any], Any]
 
 
 class ShortRowCode:
-    """The loop over rows of n elements, of which each one's number goes to the second operand."""
+    """The loop over rows of n elements; the number of each row goes to the second operand."""
 
     def __init__(
         self, builder: Any, kernel: Short, element: Any, bases: Sequence[Any], n: Any, scale: Any
@@ -99,7 +99,7 @@ class ShortRowCode:
                 self._take(row, whole, vector, some, masks[vector])
 
     def _write(self, found: Any, rows: list[Any], half: Any, begin: Any) -> None:
-        """Build the way of the numbers to their rows, of which those of a half begin at each."""
+        """Build the stores of the numbers to their rows."""
         build = self.builder
         left, most = build.sub(half, begin), ir.Constant(I64, _EACH)
         left = build.select(build.icmp_signed("<", left, most), left, most)

@@ -34,7 +34,7 @@ from .row_steps import (
 
 
 def _log(powers: str) -> tuple[Step, ...]:
-    """Return the steps to the logarithm of the total of powers, of which the greatest is 1.
+    """Return the steps to the logarithm of the sum of powers; the greatest power is 1.
 
     See Note [Rows with one large share] in row_steps.py.
     """

@@ -235,7 +235,7 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def rms_norm(facts: CallFacts) -> Run | None:
-    """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
+    """Return the RMS norm of a matrix, and the factor of each row."""
     if not is_plain(facts):
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])

@@ -1,4 +1,4 @@
-"""The loop over a row of which few are taken again: in float64, a vector a turn, in little code."""
+"""The loop over a row for few repetitions: in float64, one vector per iteration, little code."""
 
 from __future__ import annotations
 

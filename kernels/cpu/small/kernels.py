@@ -5,18 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from . import convolution, indexing, reductions, rows
+from . import reductions, rows
 from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
-__all__ = [
-    "convolution", "indexing", "reductions", "rows", "small_gradients", "small_kernel",
-]  # fmt: skip
+__all__ = ["reductions", "rows", "small_gradients", "small_kernel"]
 
-# Families that few programs use, 0.4 MB: they are loaded for the first name that has this text.
+# Families that few programs use, 0.7 MB: they are loaded for the first name that has this text.
 LATER: Final = {
     "slope": "small.second_gradients", "fft.": "fft.transforms", "windows.": "small.windows",
     "weighted_": "small.windows",
     "sorting.": "small.sorting", "loss.": "small.losses",
+    "convolution.": "small.convolution",
+    "channel_norms.": "small.channel_norms", "batch_norm.": "small.channel_norms",
+    "indexing.": "small.indexing", "copying.": "small.indexing",
 }  # fmt: skip
 _PACKAGE: Final = __package__.rpartition(".")[0]
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from ..linalg.product import LEAST_OF_FEW_ROWS, product, suits_panels
 from ..memory import BLOCKS_FROM
-from ..nn import batch_norm
 from ..reduce.sums import add_up
-from ..rows import long_cross_entropy, long_rows, small_columns, small_groups, small_rows
+from ..rows import long_cross_entropy, long_rows, small_rows
 from ..silence import silent
 from .call_facts import TERMS, CallFacts, Run, Shape, adder_of_columns, gradients, small
 
@@ -84,40 +83,6 @@ def _rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if facts.small:
         return small_rows.rms_norm_gradient(facts)
     return long_rows.rms_norm_gradient(facts)
-
-
-@small("nn.channel_norms.groups")
-def _group_norm(facts: CallFacts) -> Run | None:
-    return small_groups.group_norm(facts)
-
-
-@gradients("nn.channel_norms.groups")
-def _group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    return small_groups.group_norm_gradient(facts)
-
-
-@small("nn.channel_norms.by_known")
-def _by_known(facts: CallFacts) -> Run | None:
-    return small_groups.by_known(facts)
-
-
-@gradients("nn.channel_norms.by_known")
-def _by_known_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    return small_groups.by_known_gradient(facts)
-
-
-@small("nn.batch_norm.channels")
-def _batch_norm(facts: CallFacts) -> Run | None:
-    if small_columns.suits_columns(facts):
-        return small_columns.batch_norm(facts)
-    return batch_norm.channels_maker(facts)
-
-
-@gradients("nn.batch_norm.channels")
-def _batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    if small_columns.suits_columns(facts):
-        return small_columns.batch_norm_gradient(facts)
-    return batch_norm.gradients_maker(facts)
 
 
 @small("nn.cross_entropy.rows")

@@ -38,7 +38,7 @@ def _refuse(index: int, length: int, axis: int) -> None:
 
 
 def _require_inside(row: Array, length: int, axis: int) -> None:
-    """Raise IndexError if a gapless row has an index that the axis, of a length, does not have."""
+    """Raise IndexError if a contiguous row has an index outside of an axis of this length."""
     # A negative number is the largest one when read without a sign.
     if row.size and int(np.maximum.reduce(row.view(np.uint64))) >= length:
         low, high = ends(row)

@@ -68,7 +68,7 @@ def to_real(x: Any, out: Any, axes: tuple[int, ...], norm: str, n: int, halved: 
 
 
 def _inner(axis: int, n: int) -> Any:
-    """Return the index of what has a twin in the half that is left out, of n numbers along axis."""
+    """Return the index of the numbers with a twin in the omitted half, of n along axis."""
     return (..., slice(1, (n + 1) // 2), *[slice(None)] * (-1 - axis))
 
 

@@ -113,7 +113,7 @@ template <typename From> struct Row {
             if (i < length) fetch(at + i * step, held + k);
         }
     }
-    // Calls act(i, x): x points to PACK elements, of which the first is element i.
+    // Calls act(i, x): x points to PACK elements from element i on.
     template <typename Act> __device__ void each(Act act) const {
         if constexpr (HELD > 0) {
 #pragma unroll

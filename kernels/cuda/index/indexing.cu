@@ -14,8 +14,8 @@ struct Task {
     long long shape[DIMS], step_x[DIMS], step_index[DIMS], step_out[DIMS];
 };
 
-// A thread makes one element of out. Places that the axis does not have give NaN, or an integer far
-// out.
+// A thread computes one element of out. An index outside of the axis gives NaN, or the integer
+// farthest from 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
 gather(const Stored* x, const Place* index, Stored* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

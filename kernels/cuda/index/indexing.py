@@ -135,10 +135,10 @@ def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> 
 def plan_written(
     runs_of: Callable[[Any], Runs], src: Any, named: Any, out: Any, *, added: bool, by: Any = 1
 ) -> list[Launch]:
-    """Return the launches that write src, or add it, times by, at numbered places of out: in the
-    order in which it lies, or at once where repeatable results are waived.
+    """Return the launches that write src at numbered places of out, or add it times `by`.
 
-    runs_of returns the runs of src at places of what is written to.
+    Elements are written in the order of src; in any order if repeatable results are waived.
+    runs_of returns the runs of src at places of the array that is written.
     """
     runs = runs_of(out)
     if not determinism.is_waived or (added and out.dtype not in _ADDED_AT_ONCE):

@@ -1,4 +1,4 @@
-// Elements that change their places along axes, and zeros beside a band. copying.py puts
+// Elements that change their places along axes, and zeros next to a band. copying.py puts
 // before this text: memory.cuh, the typedefs of Stored and Index (counts elements), and the number of
 // axes DIMS.
 //

@@ -2,7 +2,7 @@
 
 As in its twin on the CPU, what cannot be computed of one matrix is NaN and says so in `info`. That
 stays on the GPU: who reads `info` waits for it. Where numbers are not finite the libraries are
-given others, since a method that goes on until it is done may go on for ever.
+given others, since a method that goes on until it is done may go on forever.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
 
 
 def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
-    """Write the x of a @ x = b into out; a (..., n, n) is a triangle of which the rest is not read.
+    """Write x with a @ x = b into out; a (..., n, n) is triangular, its other half is not read.
 
     Batch axes broadcast to out's.
     """
@@ -61,7 +61,7 @@ def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool)
 
 
 def cholesky_solve(b: Any, factor: Any, out: Any, upper: bool) -> None:
-    """Write the x of a @ x = b into out; factor is Cholesky's of a, of which one triangle is read.
+    """Write x with a @ x = b into out; factor is a's Cholesky factor; one triangle is read.
 
     Batch axes broadcast to out's.
     """
@@ -287,7 +287,7 @@ def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
 
 
 def _of_pairs(values: Any, right: Any) -> Any:
-    """Return the complex vectors, one a row, of which geev gave a pair's two parts."""
+    """Return the complex vectors, one a row, from the real and imaginary parts that geev gave."""
     import cupy
 
     before, behind = (_made(right.shape, right.dtype) for _ in range(2))
@@ -434,7 +434,7 @@ def _stack(x: Any) -> Any:
 
 
 def _finite_stack(x: Any) -> tuple[Any, Any]:
-    """Return such a copy, zeros in the place of what is not finite, and which matrices are."""
+    """Return a copy with zeros for matrices that are not finite, and which ones are finite."""
     import cupy
 
     stack = _stack(x)

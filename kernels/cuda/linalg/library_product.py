@@ -76,7 +76,7 @@ _FUNCTIONS: Final[dict[str, list[Any]]] = {
 
 
 class _Algorithm(ctypes.Structure):
-    """cublasLtMatmulAlgo_t, of which nothing is known."""
+    """cublasLtMatmulAlgo_t, an opaque struct."""
 
     _fields_ = (("data", ctypes.c_uint64 * 8),)
 
@@ -207,7 +207,7 @@ _plans: dict[tuple[bool, int, bool], dict[Any, _Plan | None]] = {}
 
 
 def _kind_of(dtype: np.dtype[Any]) -> int | None:
-    """Return the cudaDataType_t of what the library multiplies; None of all else."""
+    """Return the cudaDataType_t of a dtype; None if the library does not multiply it."""
     if dtype in WIDE:
         return _FLOAT16 if dtype == np.float16 else _BFLOAT16
     return _KINDS.get(dtype)

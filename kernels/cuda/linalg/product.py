@@ -1,4 +1,4 @@
-"""Matrix products, on CUDA arrays: cuBLASLt, and CuPy for what that has no kernel for."""
+"""Matrix products of CUDA arrays: by cuBLASLt, or by CuPy where that has no kernel."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def product_step(
 
 
 def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> None:
-    """Multiply what lies as the library cannot go over it, or what it has no kernel for."""
+    """Multiply arrays whose strides or dtypes the library does not support."""
     import cupy
 
     made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)

@@ -169,7 +169,7 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
             cusolver.xgeev(handle, parameters, *how, *where(*place), *rooms, status)
 
 
-# By handle, of which each thread has its own, by stream and by size.
+# By handle (each thread has its own), stream and size.
 _host_rooms: Final[dict[tuple[int, int, int], Any]] = {}
 
 

@@ -22,7 +22,7 @@ struct Task {
     long long mask[4];
 };
 
-// A row of the block: of which query it is, and what that may look at.
+// A row of the block: its query, and the keys that this query may attend to.
 struct Query {
     long long i, at;  // its place in its head, and among those of all heads
     long long seen;   // keys

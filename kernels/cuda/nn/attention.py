@@ -210,7 +210,7 @@ def _in_four_axes(mask: Any) -> Any:
 
 
 def _stored(scores: Any, like: Any) -> Any:
-    """Return the place for what products are made of: that of scores, unless these are wider."""
+    """Return the room for operands of products: that of scores, unless these are wider."""
     import cupy
 
     return scores if scores.dtype == like.dtype else cupy.empty(scores.shape, like.dtype)
@@ -373,8 +373,8 @@ def source_of_attention(
     *,
     drops: bool = False,
 ) -> str:
-    """Return the text for weights of a floating dtype, thinned out or not, masks of one, and so
-    many elements of a row in the registers of a thread.
+    """Return the text for weights of a floating dtype, with or without dropout, a dtype of masks,
+    and the number of a row's elements that a thread keeps in registers.
     """
     kinds = [dtype] if mask is None or mask == np.bool_ else [dtype, mask]
     real = computing_type(dtype)

@@ -80,7 +80,7 @@ __device__ inline void thin_out(Real (&weight)[HEIGHT][SPAN], Queries queries, K
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 attend(const Real* query, const Real* key, const Real* value, const Mask* mask,
        const long long* seed, Real* out, Real* log_sum, Task task) {
-    // Weights lie where the keys were of which they are made.
+    // Weights replace, in memory, the keys from which they were computed.
     constexpr int OF_KEYS = KEYS * CHUNKS, OF_WEIGHTS = ROWS * (KEYS / PACK);
     __shared__ Some of_queries[ROWS * CHUNKS], of_values[OF_KEYS];
     __shared__ Some of_keys[OF_KEYS > OF_WEIGHTS ? OF_KEYS : OF_WEIGHTS];

@@ -1,10 +1,11 @@
-// Tiles of attention in shared memory, products of them in registers, and what a task says: of
-// attention_tiles.cu, attention_by_query.cu and attention_by_key.cu. attention_tiles.py puts before
-// this text: memory.cuh; Real and Mask; PACK, the numbers that 16 bytes hold; whether there is a
-// mask, weights are DROPped, and rows lie in memory as PACKED as that, those of slopes too; the
-// shape of tiles: THREADS of a block, of which LANES neighbours share rows, ROWS of queries, KEYS,
-// and WIDTH, the numbers of a row; how many BLOCKS a multiprocessor holds, and STEPS of a product
-// that are written out; philox.cuh and attention.cuh.
+// Tiles of attention in shared memory, their products in registers, and the struct of a task, for
+// attention_tiles.cu, attention_by_query.cu and attention_by_key.cu.
+//
+// attention_tiles.py puts before this text: memory.cuh; the types Real and Mask; PACK, how many
+// numbers 16 bytes hold; whether there is a mask, whether weights are DROPped, and whether all rows
+// are PACKED, so that 16 bytes are read at once; the shape of tiles: THREADS of a block, of which
+// LANES neighbours share rows, ROWS of queries, KEYS, and WIDTH, the numbers of a row; how many
+// BLOCKS a multiprocessor holds; how many STEPS of a product are unrolled; philox.cuh, attention.cuh.
 //
 // Bound by arithmetic: a step over PACK numbers of two rows reads height + span packs of shared
 // memory for PACK * height * span multiply-adds, which are of a thread's own rows and columns.
@@ -181,7 +182,7 @@ template <int HEIGHT> __device__ void clear(Some (&made)[HEIGHT][PARTS]) {
             for (int e = 0; e < PACK; ++e) made[i][part].lane[e] = Real(0);
 }
 
-// Writes a thread's part of a row, of which act makes each number.
+// Writes a thread's part of a row; act computes each number.
 template <typename Act>
 __device__ void put(const Matrix<Real>& to, int i, const Some (&made)[PARTS], int lane, Act act) {
     Real* row = to.row(i);
@@ -226,9 +227,8 @@ struct Biases {
     }
 };
 
-// Puts the weight with which a value counts in the place of a score, and the score's slope in the
-// place of that weight's, given the logarithm of the sum of exp(score) of the row and what its
-// slopes have in common.
+// Replaces a score by its weight, and the gradient of the weight by that of the score. log_sum is
+// the logarithm of the row's sum of exp(score); even, the term that all gradients of the row share.
 __device__ inline void weigh(Real& score, Real& slope, bool seen, Real bias, Real stays,
                              Real log_sum, Real even) {
     const Real weight = seen ? ::exp(score + bias - log_sum) : Real(0);

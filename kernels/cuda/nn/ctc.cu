@@ -37,8 +37,8 @@ __device__ double log_sum(double a, double b, double c) {
     return top + ::log(::exp(a - top) + ::exp(b - top) + ::exp(c - top));
 }
 
-// The log-sum of the ways to letter s: to stay, to come from the last, to skip one, which blanks and
-// doubles do not let. Backwards the same from the end.
+// The log-sum of the alignments that reach letter s: from s itself, from the letter before it, or
+// from two before, unless s is a blank or repeats that letter. Backwards: the same from the end.
 __device__ double moved(const double* row, const long long* text, long long s, long long width,
                         bool first, bool backwards) {
     const long long by = backwards ? -1 : 1, from = backwards ? width - 1 - s : s;

@@ -11,7 +11,7 @@ struct Task {
     long long step_weight, step_bias, row_mean, row_scale;
 };
 
-// The parameters of PACK elements, of which the first is element i.
+// The parameters of PACK elements from element i on.
 __device__ void weights_at(const Weight* weight, long long i, const Task& task, Real* to) {
     if constexpr (HAS_WEIGHT) fetch(weight + i * task.step_weight, to);
     else

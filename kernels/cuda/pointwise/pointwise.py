@@ -129,7 +129,7 @@ def _along_one_axis(
 def _marked(
     operands: tuple[Operand, ...], marks: Sequence[tuple[bool, bool]]
 ) -> tuple[Operand, ...]:
-    """Return operands of which those in memory are one row, or one column, as marks say."""
+    """Return operands; marks say which ones in memory are one row, or one column."""
     mark = iter(marks)
     return tuple(
         one if one.by_value else Operand(one.dtype, False, *next(mark)) for one in operands

@@ -46,7 +46,7 @@ _COMPLEX_FUNCTIONS: Final = {
     ),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "pow"),
 }
-# The longest body of which a thread computes several packs at once.
+# The longest body for which a thread computes several packs at once.
 _MOST_CALLS: Final = 16
 # pow of a real number and a literal, without the general function.
 _POWERS: Final = {
@@ -406,7 +406,7 @@ tiled({self._parameters()}Out* out, Walk walk) {{
         return f"Pack<{self._stored(i)}, PACK>"
 
     def _piece(self, i: int) -> str:
-        """Return the type of what a thread fetches of input i in a row."""
+        """Return the type of the elements of input i that a thread loads at once."""
         return f"Pack<{self._stored(i)}, {1 if self._operands[i].one_column else 'PACK'}>"
 
     def _stored(self, i: int) -> str:

@@ -79,8 +79,8 @@ count(const Given* given, const Word* words, Place* counted, Task task) {
     counted[(at.row * DIGITS + threadIdx.x) * task.chunks + at.number] = counts.add_up();
 }
 
-// A block for each digit of a row: makes of its counts what stands in the chunks before, and writes
-// how often it stands in the row into totals.
+// A block for each digit of a row: replaces the count of each chunk by the sum of the counts of the
+// chunks before it, and writes the sum over the row into totals.
 extern "C" __global__ void __launch_bounds__(THREADS)
 begin(Place* counted, Place* totals, Task task) {
     __shared__ Place last;

@@ -93,7 +93,8 @@ struct Counts {
         return before + __popc(ahead);
     }
 
-    // How often all warps have met the digit of this thread; makes of the counts what stands before.
+    // Returns how often all warps have met the digit of this thread, and replaces each warp's count
+    // by the sum of the counts of the warps before it.
     __device__ unsigned int add_up() {
         unsigned int total = 0;
         for (int w = 0; w < WARPS; ++w) {

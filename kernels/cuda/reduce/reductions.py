@@ -109,7 +109,7 @@ def var(x: Any, out: Any, axes: Axes, correction: float) -> None:
 
 @only_launches
 def std(x: Any, out: Any, axes: Axes, correction: float) -> None:
-    """Write the square roots of what var writes into out."""
+    """Write the standard deviations, the square roots of var, into out."""
     launch(plan_reduce("Deviating<true>", x, out, axes, correction))
 
 

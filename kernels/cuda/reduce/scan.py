@@ -66,7 +66,7 @@ def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
 
 
 class _Cut(NamedTuple):
-    """How many threads share a row, and into how many chunks of which length it is cut."""
+    """The number of threads that share a row, and the number and length of its chunks."""
 
     lanes: int
     chunks: int

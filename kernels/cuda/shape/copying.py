@@ -125,9 +125,9 @@ def plan_move(
     steps: Any = None,
     first: int = 0,
 ) -> list[Launch]:
-    """Return the launch of move, none if out is empty; what its arguments are moves.cu says.
+    """Return the launch of the kernel `move` (see moves.cu), or none if out is empty.
 
-    Note    steps, x's unless given, are those with which x is read along out's axes
+    Note    steps are x's strides along out's axes; by default those of x itself
     """
     if not out.size:
         return []

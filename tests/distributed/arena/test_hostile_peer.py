@@ -81,7 +81,7 @@ def test_a_block_that_is_released_twice_is_free_once(both: Both) -> None:
 
 
 def is_whole(arena: Arena) -> bool:
-    """Return whether what is lent and what is free are the whole of an arena, each part once."""
+    """Return whether the lent and the free parts make up the whole arena, each part once."""
     lent = [(block.start, block.end) for block in arena._blocks.values()]
     at = TABLE_BYTES
     for start, end in sorted([*lent, *arena._free.all()]):

@@ -27,7 +27,7 @@ class Mlp(nn.Module):
 
 
 class TwoHeads(nn.Module):
-    """Two layers, of which a forward uses those that its argument names."""
+    """Two layers; a forward pass uses those that its argument names."""
 
     def __init__(self) -> None:
         super().__init__()

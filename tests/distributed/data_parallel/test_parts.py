@@ -251,7 +251,7 @@ def test_a_pass_is_announced_where_it_reaches_an_output_and_not_at_leaves() -> N
 
 
 class Others:
-    """Stands for a group, of which one other member has another model."""
+    """Stands for a group in which another member has another model."""
 
     def __init__(self, size: int = 2, rank: int = 1) -> None:
         self._size, self._rank = size, rank

@@ -103,7 +103,7 @@ def test_what_comes_from_roots_that_are_not_known_comes_from_the_left_edge() -> 
     alone = [Stretch(1, 1, (2,), 3, 1, None, None), Stretch(0, 2, (), 3, 1, None, None)]
     hops = [Hop(1, 0, 1, None, None), Hop(2, 1, 0, None, None)]
     found = Explanation(7, "not begun", {0: "w0", 1: "w1"}, alone, hops, None)
-    # A fifth of a step before the first; a step is 1/1.6 of 800.
+    # The arrow begins a fifth of a step before the first stretch; a step is 800 / 1.6 wide.
     assert arrows(found) == [
         ("hop", "20.0", "69.0", "120.0", "105.0"),
         ("critical", "420.0", "105.0", "620.0", "69.0"),

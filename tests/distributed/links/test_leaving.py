@@ -294,7 +294,7 @@ def test_what_a_member_sent_before_it_left_is_received_first(
 
     def receive_late(self: LinksTransport, *args: Any) -> None:
         # The reader has the message, and hands it out after its sender has left: that one waits
-        # for the answer to its goodbye, but not for ever.
+        # for the answer to its goodbye, but not forever.
         if self.rank == 0 and not gone:
             assert has_left.wait(10)
             gone.append(self._machine.gone_members())

@@ -110,7 +110,7 @@ class Comm:
         return (1 << 20) + name * 0
 
     def Get_group(self) -> Any:
-        """Return the ranks, of which Incl chooses."""
+        """Return the ranks, from which Incl chooses."""
         return SimpleNamespace(Incl=lambda ranks: ranks)
 
     def Create_group(self, ranks: list[int], tag: int) -> Comm:

@@ -324,7 +324,7 @@ def timeouts() -> None:
 
 
 def time_left() -> float | None:
-    """Return for how long the request that runs here is wanted; None for ever."""
+    """Return for how long the request that runs here is wanted; None forever."""
     return None if serving.deadline is None else serving.deadline - time.monotonic()
 
 

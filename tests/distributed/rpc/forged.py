@@ -27,7 +27,7 @@ def number(value: int) -> bytes:
 
 
 def named(module: str, name: str) -> bytes:
-    """Return the opcodes of what a module calls by this name."""
+    """Return the opcodes for a name of a module."""
     return text(module) + text(name) + b"\x93"
 
 

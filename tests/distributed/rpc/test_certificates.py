@@ -103,7 +103,7 @@ def start_with(security: str, folder: str, timeout_s: float = 30.0) -> str:
     options = rpc.TensorPipeRpcBackendOptions(
         security=security, certificates=folder or None, init_timeout=timeout_s
     )
-    connection._GRACE_S = 30.0  # a process that was stopped gets the store's answer anyway
+    connection._GRACE_S = 30.0  # so that a process that was stopped still gets the store's answer
     try:
         rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
     except FastdistError as error:

@@ -57,7 +57,7 @@ def die_of(error: Exception) -> None:
 
 
 def leave_soon() -> tuple[str, list[str]]:
-    return leave(1.0)  # half of which one that was lost has to come back
+    return leave(1.0)  # a lost worker has half of this to come back
 
 
 def leave(timeout_s: float = 0.0) -> tuple[str, list[str]]:

@@ -48,7 +48,7 @@ def ping_until_it_answers(worker: str) -> str:
 
 def try_init(name: str, world_size: int, timeout_s: float = 30.0) -> str:
     options = rpc.TensorPipeRpcBackendOptions(init_timeout=timeout_s)
-    connection._GRACE_S = 30.0  # a process that was stopped gets the store's answer anyway
+    connection._GRACE_S = 30.0  # so that a process that was stopped still gets the store's answer
     try:
         rpc.init_rpc(name, world_size=world_size, rpc_backend_options=options)
     except Exception as error:

@@ -93,7 +93,7 @@ def test_whoever_does_not_hold_the_right_key_is_refused(
 
 
 def test_a_public_key_without_its_secret_is_refused(router: Socket) -> None:
-    """A thief knows what goes over the wire in the clear, and a member's public key."""
+    """A thief has all unencrypted traffic, and a member's public key."""
     lane = make_socket(zmq.DEALER, "thief")
     events = SocketMonitor(lane)
     lane.set(zmq.CURVE_SERVERKEY, zmq.curve_public(derive_secret_key(SECRET, "job", "rank:0")))

@@ -70,7 +70,7 @@ def in_blocks(
 
 
 def sample(dtype: str, heads: int, kept: int, queries: int, keys: int) -> list[Array]:
-    """Return g, query, key and value, whose heads lie beside each other."""
+    """Return g, query, key and value, whose heads lie next to each other."""
     random = np.random.default_rng(1)
     shapes = [(heads, queries, 16), (heads, queries, 32), (kept, keys, 32), (kept, keys, 16)]
     return [

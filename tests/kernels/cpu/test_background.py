@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.cpu.processes import end_of_fork, run_forked, run_script
+from tests.kernels.cpu.processes import cache_with_runner, end_of_fork, run_forked, run_script
 
 # A compiler that waits for a gate, and large tensors.
 PREPARE = """
@@ -37,6 +37,10 @@ expected = np.exp(x) * np.float32(7)
 
 
 def run(script: str, cache: Path, start: str = "numpy") -> str:
+    return run_with_cache(script, cache_with_runner(cache), start)
+
+
+def run_with_cache(script: str, cache: Path, start: str) -> str:
     return run_forked(PREPARE + script, FASTDIST_CACHE_DIR=str(cache), FASTDIST_START=start)
 
 
@@ -50,7 +54,7 @@ end_of_thread()
 second = run(kernel)
 print(np.allclose(first, second, rtol=1e-6), loop.loop.address != 0, background._State.thread)
 """
-    assert run(script, tmp_path) == "True True None"
+    assert run_with_cache(script, tmp_path, "numpy") == "True True None"
 
 
 def test_nobody_is_told_to_wait(tmp_path: Path) -> None:
@@ -138,7 +142,8 @@ def results():
 """
 
 
-def test_numpy_serves_along_rows_as_well(tmp_path: Path) -> None:
+def test_numpy_serves_along_rows_as_well() -> None:
+    # NumPy serves where the loops are stored as well, so they are compiled once for all tests.
     script = """
 first = results()
 waited = len(long_rows._compiled_later)
@@ -148,7 +153,7 @@ second = results()
 print(waited, len(long_rows._compiled_later) > 10, end=" ")
 print(all(torch.allclose(one, two, rtol=1e-4, atol=1e-6) for one, two in zip(first, second)))
 """
-    told = run_forked(ROWS + script, FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START="numpy")
+    told = run_forked(ROWS + script, FASTDIST_START="numpy")
     assert told == "0 True True"
 
 
@@ -188,7 +193,7 @@ class Queue(type(background._State.wanted)):
         gate.set()
 background._State.wanted = Queue(background._State.wanted)
 """
-    places = {"FASTDIST_CACHE_DIR": str(tmp_path), "FASTDIST_START": "numpy"}
+    places = {"FASTDIST_CACHE_DIR": str(cache_with_runner(tmp_path)), "FASTDIST_START": "numpy"}
     assert end_of_fork(PREPARE + script, **places) == (0, "", "")
     files = [path.read_bytes() for path in (tmp_path / "objects").glob("*.object")]
     assert sum(b"\ncompile_loop\n" in content for content in files) == 1
@@ -267,5 +272,6 @@ if (thread := background._State.thread) is not None:
     thread.join(100)
 print(seen[0])
 """
-    told = run_script(script, FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START=start)
+    cache = cache_with_runner(tmp_path)
+    told = run_script(script, FASTDIST_CACHE_DIR=str(cache), FASTDIST_START=start)
     assert told == str(start == "")

@@ -1,4 +1,4 @@
-"""Transforms on the CPU: SciPy's inner module beside its public functions, and huge numbers."""
+"""Transforms on the CPU: SciPy's inner module next to its public functions, and huge numbers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from fastdist.nn import functional as F
 from tests.properties import in_one_test
 
 Array = Any
-# Around the ends of a vector (16), of a turn (64) and of what is added in turn (2048), and parts.
+# Sizes around a vector (16), an iteration (64) and a block of a sum (2048).
 LENGTHS = [1, 3, 16, 17, 63, 64, 65, 100, 2047, 2048 + 65, 40001]
 TOLERANCES = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 4e-15}
 DTYPES = list(TOLERANCES)
@@ -81,8 +81,8 @@ def by_softmax(g: Array, x: Array) -> Array:
     return y * (g - (g * y).sum(-1, keepdims=True))
 
 
-# The call, the same of NumPy in float64, and its gradient from g (with a last axis of 1 where the
-# last axis is reduced) and x.
+# For each name: the call, the same computation in NumPy with float64, and its gradient from g and
+# x. If the last axis is reduced, that of g has length 1.
 ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "sum": (lambda x: x.sum(-1), lambda x: x.sum(-1), lambda g, x: g + 0 * x),
     "mean": (lambda x: x.mean(-1), lambda x: x.mean(-1), lambda g, x: g / x.shape[-1] + 0 * x),

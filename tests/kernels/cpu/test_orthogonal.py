@@ -57,7 +57,7 @@ def test_huge_degrees_take_no_longer_and_end_where_numbers_do() -> None:
     assert orthogonal_polynomials.laguerre_polynomial_l(-1e300, huge) == inf
     assert orthogonal_polynomials.legendre_polynomial_p(-1e300, huge) == inf
     assert math.isnan(orthogonal_polynomials.legendre_polynomial_p(0.5, huge))  # too many steps
-    # Between its zeros nobody knows the sign of what is too large.
+    # Between its zeros the sign of an overflowing value is unknown.
     assert math.isnan(orthogonal_polynomials.hermite_polynomial_he(0.5, huge))
 
 

@@ -18,7 +18,7 @@ WAYS = {"by table": "exp(x)", "without": "T(1) * exp(x)"}
 
 
 def error_in_units(found: Array, exact: Array) -> float:
-    """Return the greatest error in units in the last place of what exact rounds to."""
+    """Return the greatest error, in units in the last place of the rounded exact value."""
     unit = np.spacing(np.abs(exact.astype(found.dtype))).astype(exact.dtype)
     return float(np.max(np.abs(found.astype(exact.dtype) - exact) / unit))
 

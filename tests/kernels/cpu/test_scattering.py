@@ -1,4 +1,4 @@
-"""The compiled loops of what is read and written at an index, against NumPy's own."""
+"""The compiled loops that read and write at an index, against NumPy's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastdist.kernels.cpu.index import indexing, indices, scattering
 
 DTYPES = ["bool", "uint8", "int16", "int64", "float32", "float64"]
 WAYS = ["sum", "mean", "prod", "amax", "amin"]
-# Where index is shorter than what it is for, along which axis, and what of it lies with gaps.
+# Where index is shorter than its tensor, along which axis, and which arrays have gaps.
 SHAPES = [((70,), (300,), 0), ((20, 30), (50, 25), 0), ((7, 30, 5), (6, 40, 5), 1)]
 
 

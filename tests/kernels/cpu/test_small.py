@@ -12,13 +12,24 @@ import pytest
 import fastdist as fd
 from fastdist.devices.backend import backend_of
 from fastdist.kernels.cpu.fft import transforms
-from fastdist.kernels.cpu.small import losses, second_gradients, sorting, windows
+from fastdist.kernels.cpu.small import (
+    channel_norms,
+    convolution,
+    indexing,
+    losses,
+    second_gradients,
+    sorting,
+    windows,
+)
 from fastdist.kernels.cpu.small.call_facts import GRADIENTS, KERNELS, TERMS, CallFacts
 from fastdist.kernels.cpu.small.kernels import LATER, small_gradients, small_kernel
 from tests.properties import in_one_test
 
 INF, NAN = math.inf, math.nan
-LATER_MODULES = transforms, second_gradients, losses, sorting, windows
+LATER_MODULES = (
+    *(transforms, second_gradients, losses, sorting, windows),
+    *(channel_norms, convolution, indexing),
+)
 EXTREMES = np.array(
     [
         [1.0, -2.0, 3.0, 0.5],

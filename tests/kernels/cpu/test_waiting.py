@@ -21,7 +21,7 @@ import fastdist
 import fastdist.autograd.graph
 from fastdist.kernels.cpu.jit import waiting
 from fastdist.kernels.cpu.jit.compiler import compiled
-from tests.kernels.cpu.processes import begin_fork, run_forked, run_script
+from tests.kernels.cpu.processes import begin_fork, cache_with_runner, run_forked, run_script
 
 DEADLINE_S = 60
 
@@ -41,7 +41,7 @@ class Told(logging.Handler):
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    """The log of waits, each of which is too long at once."""
+    """The log of waits, each of which counts as too long at once."""
     monkeypatch.setattr(waiting, "NOTIFY_AFTER_S", 0)
     monkeypatch.setattr(waiting._State, "was_notified", False)
     handler, logger = Told(), logging.getLogger(waiting.__name__)
@@ -262,7 +262,7 @@ print(len(compiled), all((out == 7).all() for out in outs))
 
 
 def test_two_threads_that_want_one_kernel_compile_it_once(tmp_path: Path) -> None:
-    assert run_forked(TWO_THREADS, FASTDIST_CACHE_DIR=str(tmp_path)) == "1 True"
+    assert run_forked(TWO_THREADS, FASTDIST_CACHE_DIR=str(cache_with_runner(tmp_path))) == "1 True"
 
 
 PROCESS = """
@@ -280,7 +280,7 @@ print((x == 7).all(), launch.loop.was_cached)
 
 
 def test_two_processes_that_want_one_kernel_at_once_both_get_it(tmp_path: Path) -> None:
-    place = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    place = {"FASTDIST_CACHE_DIR": str(cache_with_runner(tmp_path))}
     both = []
     for _ in range(2):
         (theirs_to_read, go), (ready, theirs_to_write) = os.pipe(), os.pipe()
@@ -331,7 +331,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), compile_it(5))
 
 
 def test_fork_waits_for_the_kernel_that_another_thread_compiles(tmp_path: Path) -> None:
-    assert run_forked(FORK, FASTDIST_CACHE_DIR=str(tmp_path)) == "0 True"
+    assert run_forked(FORK, FASTDIST_CACHE_DIR=str(cache_with_runner(tmp_path))) == "0 True"
 
 
 def test_a_fork_during_which_the_handlers_are_registered_releases_nothing() -> None:

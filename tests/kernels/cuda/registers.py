@@ -143,9 +143,9 @@ def measure_on(architecture: str, text: str) -> Cost:
 def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[str, ...]:
     """Return the architectures for which a daily run compiles a text; `--slow` takes all.
 
-    It is one, drawn by the name: a mistake in the text fails on each. All are taken where they may
-    differ: the text asks for the architecture, or its kernels are near the registers of a thread or
-    have more than those hold.
+    It is one, drawn by the name, since a mistake in a text fails on each. All are compiled where
+    they may differ: the text depends on the architecture, or its kernels need nearly all registers
+    of a thread or more.
     """
     asks = any(word in text for word in ("__CUDA_ARCH__", "asm"))
     if asks or any(cost.frame_bytes or cost.registers >= MANY_REGISTERS for cost in known):

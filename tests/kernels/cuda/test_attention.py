@@ -26,7 +26,7 @@ MASKS = ("none", "dropped", "bool", "added", "heads", "samples", "rows", "one")
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
-    # Blocks of three queries, of which the last has one.
+    # Blocks of three queries; the last block has one.
     monkeypatch.setattr(cuda, "_FEWEST", 3)
     monkeypatch.setattr(cuda, "_BLOCK", 1)
     yield from cuda_on_fibres(monkeypatch)

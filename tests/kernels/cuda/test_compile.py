@@ -153,7 +153,7 @@ def test_cuda_core_compiles_where_cupys_own_class_is_gone(
 @pytest.mark.nvrtc
 def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
     real = importlib.import_module("cupy")
-    # Its parts that are the tests' own.
+    # Names that only the tests use.
     own = {"graph", "pending", "unfinished", "add_pending", "finish", "free_bytes", "num_given",
            "owner_of", "seen"}  # fmt: skip
     lacking: list[str] = []

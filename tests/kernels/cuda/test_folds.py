@@ -18,7 +18,7 @@ cpu = cpu_twins("reduce.reductions")
 REAL = ["float64", "float32", "float16"]
 WHOLE = ["int64", "int32", "int16", "int8", "uint8", "bool"]
 EXACT = ["prod", "amax", "amin", "all", "any", "count_nonzero", "argmax", "argmin"]
-# One chunk of a few lanes and of all of a block's, many chunks, many results beside each other.
+# One chunk of a few lanes and of all of a block's, many chunks, many results next to each other.
 SHAPES = [(3, 5, 7), (2, 700), (2, 20001), (20001, 2), (70, 3), (1, 1), (600,)]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 
@@ -167,7 +167,7 @@ def test_extremes_come_with_their_places(
             monkeypatch.setattr(
                 reductions, "launch", lambda launches, seed=seed: run(launches, seed)
             )
-            # Room of which every other element is another's.
+            # Memory in which every other element belongs to another array.
             found, where = np.empty((len(places), 2), dtype), np.empty((3, len(places)), "int64")
             getattr(reductions, name)(x, found[:, 1], where[1], axis)
             np.testing.assert_array_equal(found[:, 1], expected)

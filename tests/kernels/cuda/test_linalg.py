@@ -157,7 +157,7 @@ REAL |= {"log_determinant": 0}
 
 
 def of_vectors(name: str, results: list[np.ndarray]) -> list[np.ndarray]:
-    """Return results with what the vectors make in their place, whose signs are the library's."""
+    """Return results with products in place of the vectors, whose signs are arbitrary."""
     if name == "eigh":
         values, vectors, info = results
         return [values, (vectors * values[..., None, :]) @ vectors.mT.conj(), info]
@@ -177,7 +177,7 @@ def run_on_cpu(call: tuple[Any, ...]) -> list[np.ndarray]:
 
 
 def run_on_cuda(call: tuple[Any, ...], stretch: int = 1) -> list[np.ndarray]:
-    """Return the twin's output, in memory of which it owns every `stretch`th element."""
+    """Return the twin's output, in memory of which only every `stretch`th element is its own."""
     name, inputs, kinds, numbers = call
     rooms = [cupy.array(np.full((*shape, stretch), -7, dtype)) for shape, dtype in kinds]
     outs = [room[..., 0] for room in rooms]

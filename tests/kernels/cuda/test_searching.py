@@ -1,4 +1,4 @@
-"""Places in ordered rows and of what holds, run on the CPU by fibres, against the CPU's kernels."""
+"""Searches in sorted rows and for true elements, run by fibres, against the CPU's kernels."""
 
 from __future__ import annotations
 

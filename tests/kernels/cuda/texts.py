@@ -88,7 +88,7 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
         for what, body in bodies.items():
             if body is not None:
                 dtype = I32 if needs_integers(body) else F32
-                out = BOOL if op.rule.dtype == "bool" and not what else dtype
+                out = BOOL if op.dtype_rule == "bool" and not what else dtype
                 operands = operands_of(body, dtype)
                 yield f"{op.name}{what}, contiguous", source_of(body, operands, out)
                 if not what:
@@ -107,8 +107,8 @@ def texts_of_tails() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_dtypes() -> Iterator[tuple[str, str]]:
-    """Yield the texts of each function source_of... for a floating dtype, if it needs no more, and
-    for all its other arguments.
+    """Yield the texts of each function source_of_* that needs only a floating dtype, for all values
+    of its other arguments.
     """
     for path in sorted(KERNELS.rglob("*.py")):
         parts = path.relative_to(KERNELS).with_suffix("").parts
@@ -132,11 +132,11 @@ def texts_of_complex_ops() -> Iterator[tuple[str, str]]:
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
-        if isinstance(op, PointwiseOp) and op.rule.takes_complex:
+        if isinstance(op, PointwiseOp) and op.takes_complex:
             for i, body in enumerate((op.form.body, *op.form.adjoint_bodies)):
                 if body is not None:
                     dtype = COMPLEX[i % 2]
-                    out = BOOL if op.rule.dtype == "bool" and not i else dtype
+                    out = BOOL if op.dtype_rule == "bool" and not i else dtype
                     text = source_of(body, operands_of(body, dtype), out)
                     yield f"{op.name} of {dtype}, body {i}", text
 
@@ -290,7 +290,7 @@ def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
 
 
 def texts_of_scans() -> Iterator[tuple[str, str]]:
-    """Yield running sums, products and extremes of what they are computed in, and recurrences."""
+    """Yield running sums, products and extremes in the dtypes they compute in, and recurrences."""
     for dtype in COMPLEX:
         yield f"cumsum {dtype}", source_of_scan(dtype, joined="SUM")
         yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, joined="PRODUCT")
@@ -410,7 +410,7 @@ def texts_of_attention_in_tiles() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
-    """Yield the reductions of what meets at a place."""
+    """Yield the reductions of elements with equal indices."""
     for dtype in [*REAL, BF16]:
         for way in ("sum", "mean", "prod", "amax", "amin"):
             if (dtype, way) != (BOOL, "mean"):

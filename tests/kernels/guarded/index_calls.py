@@ -1,4 +1,4 @@
-"""Calls that read or write where indices say."""
+"""Calls that read or write at given indices."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def places(first: int, count: int) -> list[Place]:
 
 
 def failures(calls: list[Place], warm: int = 0) -> Iterator[str]:
-    """Make calls, and yield in words what was wrong, with the command that repeats it."""
+    """Make calls, and yield a description of each fault, with the command that repeats it."""
     guard = Guard()
     _load_kernels(warm)
     at = mmap.mmap(-1, 8)
@@ -81,7 +81,7 @@ def make(name: str, number: int, *, only_right: bool = False) -> Call:
 def fault_of(
     call: Call, guard: Guard, show: Callable[[str], object] = lambda _: None
 ) -> str | None:
-    """Make one call, show its end, and return what is wrong with it, if anything is."""
+    """Make one call, show its end, and return its fault, if any."""
     changed = guard.num_changed()
     error, found = None, None
     try:
@@ -114,7 +114,7 @@ def _load_kernels(warm: int) -> None:
 
 
 def _serve(guard: Guard, calls: list[Place], first: int, at: mmap.mmap, writing: int) -> None:
-    """Make calls from one on, write what was wrong, and end the process."""
+    """Make calls from one on, write the faults, and end the process."""
     status = 1
     try:
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Calls of several tensors whose shapes belong together, of which one is another now and then."""
+"""Calls of several tensors whose shapes must match; now and then one does not."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def np_stft(x: np.ndarray, w: np.ndarray, hop: int, center: bool = False) -> np.
 
 
 def np_istft(x: np.ndarray, w: np.ndarray, hop: int) -> np.ndarray:
-    """Return the signal of stretches as long as the window, without what lies about it."""
+    """Return the signal of windows as long as the window function, without padding."""
     n = len(w)
     stretches = np.fft.irfft(x.swapaxes(-1, -2), n) * w
     whole = n + hop * (x.shape[-1] - 1)

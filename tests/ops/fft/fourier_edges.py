@@ -1,4 +1,4 @@
-"""Fourier transforms without elements, without axes, and of what is not finite: edge_cases.py."""
+"""Fourier transforms without elements, without axes, and of infinite values: edge_cases.py."""
 
 from __future__ import annotations
 

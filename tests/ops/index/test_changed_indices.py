@@ -87,7 +87,7 @@ def cases_of_results(n: int) -> dict[str, Callable[[], Case]]:
 
 
 def cases_of_movement(n: int) -> dict[str, Callable[[], Case]]:
-    """Return those whose indices say what is read or written."""
+    """Return the ops that read or write at indices."""
     square, row, grid = (n, n), partial(places, n, n), partial(places, n, n, n)
     image = (2, 3, n, n)
     return {

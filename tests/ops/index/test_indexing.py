@@ -1,4 +1,4 @@
-"""Places that tensors name along an axis: which there are, from which end they count, of what."""
+"""Indices in tensors along an axis: their range, negative ones, and their dtypes."""
 
 from __future__ import annotations
 

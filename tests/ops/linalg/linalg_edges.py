@@ -1,4 +1,4 @@
-"""Linear algebra without elements, without axes, and of what is not finite: see edge_cases.py."""
+"""Linear algebra without elements, without axes, and of infinite values: see edge_cases.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample calls of what brings channels and rows to mean 0 and variance 1, and of its kin."""
+"""Sample calls of normalizations of channels and rows, and of related functions."""
 
 from __future__ import annotations
 

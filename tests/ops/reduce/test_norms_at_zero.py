@@ -114,7 +114,7 @@ def test_a_row_of_0_leaves_the_derivatives_of_other_rows() -> None:
 
 
 def test_a_gradient_of_one_norm_says_nothing_about_another() -> None:
-    """The quotient that is noted beside a gradient holds for one norm, and until it is changed."""
+    """The quotient that is noted next to a gradient holds for one norm, and until it is changed."""
     a, b = (fd.tensor(v, dtype=fd.float64, requires_grad=True) for v in ([3.0, 4.0], [0.6, 0.8]))
     n, m = a.norm(), b.norm()
     (g,) = fd.autograd.grad(n**2, n, create_graph=True)

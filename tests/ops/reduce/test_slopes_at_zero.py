@@ -183,7 +183,7 @@ def squares(a: Any, b: Any) -> Any:
 
 
 def rows_and_scale() -> Any:
-    """Return four rows, of which the first two are equal, and behind them a row of scales."""
+    """Return four rows, the first two of them equal, and after them a row of scales."""
     fd.manual_seed(0)
     x = fd.randn(5, 2, dtype=fd.float64)
     x[1], x[4] = x[0], fd.tensor([0.7, 1.3])

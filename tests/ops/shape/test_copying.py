@@ -1,4 +1,4 @@
-"""Copies to devices lie as what they are copies of; triangles keep the bits of what they keep."""
+"""Copies to devices keep the layout; triangles keep the bits of the elements that they keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A communication hook for post-local SGD: gradients of all at first, then of neighbours alone."""
+"""A communication hook for post-local SGD: means over all members first, then over subgroups."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class _RemoteModule(Module):
         return rpc.rpc_sync(self.module_rref.owner(), _remote_forward, self._call(args, kwargs))
 
     def forward_async(self, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Return at once a Future of what forward would return."""
+        """Return at once a Future of forward's result."""
         return rpc.rpc_async(self.module_rref.owner(), _remote_forward, self._call(args, kwargs))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -53,7 +53,7 @@ class RingCaller:
         return True
 
     def go_on(self) -> bool:
-        """Write more of what there was no room for; return whether all is written."""
+        """Write more of the data that did not fit; return whether all is written."""
         with self._lock:
             return self.end.go_on()
 
@@ -86,7 +86,10 @@ class RingAcceptor:
         self._spin_policy = SpinPolicy()
 
     def take(self) -> Received | None:
-        """Return the next message that came by a ring; None also now and then if there are more."""
+        """Return the next message of the rings, or None.
+
+        After several messages in a row it returns None once, so that other work gets a turn.
+        """
         if self._in_a_row >= _MOST_IN_A_ROW:
             self._in_a_row = 0
             return None

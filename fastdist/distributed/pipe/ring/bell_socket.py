@@ -37,7 +37,7 @@ class BellSocket:
             self.has_ended = True
 
     def drain(self) -> None:
-        """Take in what was rung, or that the other has hung up."""
+        """Read the bell: that it was rung, or that the peer has closed it."""
         try:
             for _ in range(_MOST_READS):
                 heard = self._socket.recv(_AT_ONCE)

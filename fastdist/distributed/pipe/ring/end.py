@@ -43,7 +43,7 @@ class RingEnd:
         return self.go_on()
 
     def go_on(self) -> bool:
-        """Send more of what goes in pieces; if some is left, the other rings when there is room."""
+        """Send more pieces of a message; if some are left, the peer rings once it has room."""
         # With nothing left nobody is rung: a caller that waits for its answer would wake for it.
         is_all = not self.writer.is_busy()
         while not is_all and not self.bell.has_ended:

@@ -344,7 +344,7 @@ class _Message:
             self._end_frame()
 
     def take(self, part: memoryview) -> None:
-        """Take in what comes next; nothing of it is looked at afterwards."""
+        """Copy the next part of a frame; part is not read afterwards."""
         self._frame += part[: self._size - len(self._frame)]
         self.left -= len(part)
         if not self.left:

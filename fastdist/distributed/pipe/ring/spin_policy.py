@@ -34,7 +34,7 @@ class SpinPolicy:
         self._left = 0
 
     def look(self, is_there: Callable[[], bool]) -> bool:
-        """Ask is_there again and again, for a while; return whether it ever said so."""
+        """Spin on is_there for a short time; return whether it became true."""
         if self._left or self._failures < 0:
             self._left -= 1
             return False

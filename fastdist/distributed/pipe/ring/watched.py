@@ -73,7 +73,7 @@ class WatchedRingLane(RingLane):
         return super().receive(deadline)
 
     def events(self) -> int:
-        """Return READABLE, WRITABLE, both or neither; go on with what had no room."""
+        """Return READABLE, WRITABLE, both or neither; send what did not fit before."""
         if self._lacks_lane():
             return 0
         if self._instead is not None:

@@ -82,7 +82,7 @@ class Client:
         timeout_s: float,
         what: object,
     ) -> LaneCall | Future[Any]:
-        """Send a request whose answer its sender will wait for, by `wait` of what is returned."""
+        """Send a request for whose answer the sender waits by calling `wait` on the result."""
         message = self.new_message(to, kind, (), metadata)
         call = LaneCall(self, message, timeout_s, what)
         if self._send_on_lane(call, value):
@@ -101,7 +101,7 @@ class Client:
     ) -> Future[Any]:
         """Send a request and return a Future of what the answer holds.
 
-        Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
+        Units   timeout_s: 0 waits forever, UNSET_RPC_TIMEOUT takes the default
         """
         message = self.new_message(to, kind, tensors, metadata)
         call = FutureCall(self, message, timeout_s, kind.name if what is None else what)

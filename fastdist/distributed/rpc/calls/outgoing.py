@@ -406,7 +406,7 @@ class LaneCall(Call):
                 serial, never_came, gone = read_result(answer)
                 if serial != own.serial:
                     continue
-                own.serial += 1  # used up: a copy does not know of a call that went again since
+                own.serial += 1  # a late copy of this answer must not match a call sent since
                 if self.message.message_id in never_came:
                     again = self.frames_again()
                     if not again:

@@ -137,7 +137,7 @@ class Incoming:
             # For tensors of a context, a pass needs the report that nothing here depends on them.
             with (is_of_context and interceptors.request_in(message)) or nullcontext():
                 if handler is not None:
-                    # Others may wait for what it should have made.
+                    # Others may wait for the value that it should have created.
                     handler(message)
                 elif is_wanted:
                     message.value()

@@ -28,7 +28,7 @@ _HEAPTYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 
 
 def says_how_it_pickles(kind: type[BaseException]) -> bool:
-    """Return whether a class of exceptions defines itself how it is taken apart or rebuilt."""
+    """Return whether a class of exceptions defines its own pickling, such as __reduce__."""
     # FastdistError defines what is the default of pickle: see there.
     own = (base for base in _mro(kind) if not _is_builtin(base) and base is not FastdistError)
     return any(name in vars(base) for base in own for name in _OWN_WAYS)

@@ -108,7 +108,7 @@ class Message:
 
     @property
     def effective_type(self) -> int:
-        """The type of what is inside the wrapping, if there is one."""
+        """The type of the wrapped message, if it is wrapped."""
         return self.inner_type or self.type
 
     @property

@@ -62,8 +62,8 @@ _NOTHING: Final[Item] = [TUPLE, 1, 1, []]
 # bytes. Our Pickler's output for honest values needs about once its bytes.
 _FREE: Final = 1 << 20
 _TIMES: Final = 16
-# The bound on memory of lists, dicts and sets without their content: one byte makes one. Our
-# Pickler writes two bytes for an empty list or dict.
+# The bound on the memory of lists, dicts and sets without their content, in times of the pickle's
+# size: one byte can create one. Our Pickler writes two bytes for an empty list or dict.
 _ROOM_TIMES: Final = 48
 _ROOM_OF: Final = {ITEMS: 64, KEYS: 72, MEMBERS: 224}
 _MOST_BYTES_OF_A_NAME: Final = 4096
@@ -154,7 +154,7 @@ def _is_text(items: list[Item]) -> bool:
 
 
 class _Scan:
-    """The stack of an Unpickler, with what is known of values in place of them."""
+    """The stack of an Unpickler, with known facts in place of values."""
 
     def __init__(self, body: bytes, max_nesting: int, examine: Examine) -> None:
         self.found: dict[tuple[str, str], Any] = {}
@@ -348,7 +348,7 @@ class _Scan:
 
 
 def _copied(items: list[Item]) -> int:
-    """Return how much is copied of what a call or a state is given: bytes, and entries."""
+    """Return how many bytes and entries a call or a state copies."""
     total = len(items)
     for item in items:
         kind = item[0]

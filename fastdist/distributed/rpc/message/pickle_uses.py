@@ -122,7 +122,7 @@ def error_use(kind: type[BaseException]) -> Use:
 
 
 def free_use(found: object) -> Use:
-    """Return the use of what was exported or allowed."""
+    """Return the permitted use of an exported or allowed name."""
     if isinstance(found, type):
         takes = 0 if issubclass(found, _BELIEVERS) else ITEMS | KEYS | _state_of(found)
         return Use(b"R\x81\x92", None, MADE | takes, is_bounded=False)

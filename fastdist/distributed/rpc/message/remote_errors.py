@@ -93,7 +93,7 @@ def has_origin(error: BaseException) -> bool:
 
 
 def words_of(error: BaseException) -> str:
-    """Return an error's type and the first line of its text, cut to what a line can hold."""
+    """Return an error's type and the first line of its text, cut to one line."""
     text = text_of(error).strip()
     first = one_line(text.splitlines()[0][:_MAX_LINE], _MAX_LINE) if text else ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

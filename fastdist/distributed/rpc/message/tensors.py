@@ -105,7 +105,7 @@ class Departure:
         return self._copies is not None
 
     def size_bytes(self) -> int:
-        """Return the bytes of what goes into the message."""
+        """Return the bytes that go into the message."""
         sizes = [*map(len, self._buffers), *[self._tensors[i]._array.nbytes for i in self._away]]
         return sum(sizes)
 

@@ -101,7 +101,7 @@ class RRefContext:
         kwargs: Mapping[str, Any],
         timeout_s: float,
     ) -> RRef[Any]:
-        """Run function on another worker, and return at once an RRef to what it returns."""
+        """Run function on another worker, and return at once an RRef to its result."""
         rref_id = self._new_id()
         owner = self._workers.get(to.id)
         is_owner = owner.is_self
@@ -121,7 +121,7 @@ class RRefContext:
             if held is not None:
                 self._step(held, Event.UNSENT)
             else:
-                # Else it would wait for its maker for ever. The error itself holds this reference.
+                # Else it would wait for its maker forever. The error itself holds this reference.
                 self.owned.fail(rref_id, RpcError(f"the call that makes it was not sent: {error}"))
             raise
         rref._creation = creation
@@ -432,7 +432,7 @@ class _Fetch:
 
 
 def _earlier_life(owner: Worker) -> OwnerLostError:
-    """Return the error of a reference to what an earlier life of its owner had."""
+    """Return the error of a reference to a value of an earlier life of its owner."""
     return OwnerLostError(
         f"the value of a reference is gone: it lived in an earlier life of worker {owner.name!r} "
         f"(rank {owner.id})"

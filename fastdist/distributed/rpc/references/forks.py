@@ -145,7 +145,7 @@ class Forks:
         return Reply([], {"held": (*self._hold_or_refuse(fork_ids),)})
 
     def worker_lost(self, worker: Worker) -> None:
-        """Let go of what went to a worker that is lost, and of what it owned."""
+        """Release references that went to a lost worker, and those to its values."""
         with self._lock:
             lost = [
                 fork_id

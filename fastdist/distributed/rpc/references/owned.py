@@ -159,7 +159,7 @@ class OwnedValues:
         del owned  # the value ends here, without the lock: its end may run anything
 
     def maker_lost(self, worker: Worker) -> None:
-        """End the wait for what a lost worker should have had made."""
+        """End the wait for values whose creation a lost worker should have requested."""
         with self._lock:
             unborn = [owned for owned in self._by_id.values() if owned.maker is worker]
         for owned in unborn:

@@ -158,7 +158,7 @@ class RRef(Generic[T]):
 
     @classmethod
     def _make(cls, *parts: Any, **named: Any) -> RRef[Any]:
-        """Return a reference of what `_fill` takes."""
+        """Return a reference from the arguments of `_fill`."""
         rref: RRef[Any] = object.__new__(cls)
         rref._fill(*parts, **named)
         return rref
@@ -305,7 +305,7 @@ class RRef(Generic[T]):
 
     def _serialize(self) -> tuple[object, ...]:
         """Raise NotImplementedError: the owner counts each reference, by the message that carries
-        it, and one outside of messages would be kept for ever.
+        it, and one outside of messages would be kept forever.
         """
         self._require_made()
         raise NotImplementedError(

@@ -47,7 +47,7 @@ def constructor(signature: str) -> Callable[[C], C]:
     return decorate
 
 
-# A longer time is as good as for ever, and more than threads can wait for.
+# A longer time is as good as forever, and more than threads can wait for.
 LONGEST_S: Final = 1e9
 
 

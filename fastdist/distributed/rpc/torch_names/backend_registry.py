@@ -74,7 +74,7 @@ def construct_rpc_backend_options(
     init_method: str = constants.DEFAULT_INIT_METHOD,
     **kwargs: Any,
 ) -> Any:
-    """Return the options of a backend, with its defaults for what is not given."""
+    """Return the options of a backend, with its defaults for those that are not given."""
     return backend.value.construct_rpc_backend_options_handler(
         rpc_timeout=rpc_timeout, init_method=init_method, **kwargs
     )

@@ -1,4 +1,4 @@
-"""An agent that fails and delays messages on purpose, for tests of what must survive that."""
+"""An agent that fails and delays messages on purpose, for tests of recovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile of what this process does for requests of others, in any of its threads."""
+"""A profile of this process's work for requests of other workers, in all its threads."""
 
 from __future__ import annotations
 

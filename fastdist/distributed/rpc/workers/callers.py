@@ -39,7 +39,7 @@ MAX_BYTES: Final = 4 << 20
 MAX_IDS: Final = 128 << 10
 
 # Note [Answers that are not read]
-# An answer is never held back: two workers that both waited for room would wait for ever. So the
+# An answer is never held back: two workers that both waited for room would wait forever. So the
 # memory of answers to a slow caller is bounded by delaying its next calls: a caller acknowledges
 # the answers that it has read on its lane 0, which uses none of its users' threads. Answers on a
 # connection that has ended are not counted any more.

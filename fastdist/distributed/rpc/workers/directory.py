@@ -156,7 +156,7 @@ class StoreDirectory:
         return how in (b"in", b"lost")
 
     def missing(self) -> tuple[list[int], int]:
-        """Return the ranks that nobody has, the first ones of many, and how many more there are."""
+        """Return the first ranks that no worker has taken, and the number of further ones."""
         (found,) = self._ask(Op.MEMBERS, b"?")
         named = found.split()
         return [*map(_number, named[:-1])], _number(named[-1]) if named else 0

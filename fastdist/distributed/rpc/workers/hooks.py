@@ -21,9 +21,9 @@ silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
 def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
     """Call hook(worker, why), on a pool thread, for each worker that does not answer.
 
-    It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
-    is over and its calls fail; one that lives while its Python does not answer for 60 s is only
-    told of.
+    The worker may still come back. After 3 s without a sign of life the hook is called; calls to
+    the worker fail only after frozen_s, an option. The hook is also called for a process that is
+    alive but whose Python has not answered for 60 s; its calls continue to wait.
 
     Args:
         hook: A function of a WorkerInfo and the reason, a text.

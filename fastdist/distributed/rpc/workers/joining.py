@@ -70,9 +70,9 @@ def join_static(
 ) -> Group:
     """Meet all members of a group with a world size.
 
-    Given frozen_s, the group takes lives back: who comes when all have met follows one that is
-    over, or has given no sign of life for so long. `answers` greets one that lives: it may be
-    frozen: see Note [Taking over a stale incarnation].
+    With frozen_s, a worker may also join after all have met: it replaces an incarnation that has
+    ended, or that has given no sign of life for that long. `answers` queries an incarnation that
+    is alive but may be frozen: see Note [Taking over a stale incarnation].
 
     Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
             at every member that waits; StoreTimeoutError naming who is missing

@@ -244,10 +244,12 @@ def own_lanes_between(me: Record, other: Record) -> int:
 
 
 def require_descriptors(world_size: int) -> None:
-    """Check that this process may open what a member of a group of this size takes at least: for
-    its neighbours in the tree of the barrier. For others it is checked when it meets them.
+    """Check that this process may open the descriptors that a group of this size needs at least.
 
-    Raises  RpcError saying how many that is
+    These are the descriptors for its neighbours in the tree of the barrier. Those for other peers
+    are checked when they connect.
+
+    Raises  RpcError with the number that is needed
     """
     num_peers = max(0, min(world_size - 1, FAN_OUT + 1))
     _require_room(num_peers, f"a group of {world_size} workers")
@@ -267,8 +269,8 @@ def _require_room(num_peers: int, what: str) -> None:
     needed = there + _AT_LEAST_FREE + _PER_PEER * num_peers
     if needed > limit:
         raise RpcError(
-            f"{what} takes {needed} descriptors of each, of which {there} are open here already, "
-            f"and this process may have {limit}: raise the limit with "
+            f"{what} takes {needed} descriptors in each process, of which {there} are open here "
+            f"already, and this process may have {limit}: raise the limit with "
             f"`ulimit -n {max(1024, 2 * needed)}`, the hard one as well"
         )
 

@@ -369,7 +369,7 @@ class Worker:
     def _take(self, frames: list[Buffer]) -> None:
         """Take what came on lane 0: the answer to a call, or a word of the peer's agent."""
         # All of it counts, even bytes that the peer has not counted and invalid ones: acknowledging
-        # too little would hold up our calls for ever.
+        # too little would hold up our calls forever.
         self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
         self._read_messages += 1
         if self._read_bytes >= UNREAD_STEP_BYTES or self._read_messages >= READ_STEP_MESSAGES:

@@ -12,7 +12,7 @@ __all__ = ["_BaseDatasetFetcher", "_DatasetKind", "_IterableDatasetFetcher", "_M
 
 
 class _BaseDatasetFetcher:
-    """The base of what makes batches: fetch(index) returns one."""
+    """The base class of batch makers: fetch(index) returns a batch."""
 
     _of_iterable = False
 

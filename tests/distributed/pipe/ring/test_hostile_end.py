@@ -22,7 +22,7 @@ from fastdist.distributed.pipe.ring.memory import CAPACITY, RING_BYTES, RingRead
 from tests.distributed.pipe.ring.house import House, soon
 
 MAX_FRAME_BYTES = 1 << 20
-# Bytes of a word, of a way's words and of what lies before the ways; see memory.py.
+# Bytes of a word, of the words of one direction, and before the directions; see memory.py.
 WORD, WORDS, HEADS = 8, 256, 4096
 WRITTEN, READ, READER_SLEEPS, WRITER_WAITS = 0, 64, 128, 192
 # Fills all memory outside of the way under test.

@@ -113,7 +113,7 @@ class SimLane:
         readable.pop(self._fd, None)
 
     def break_off(self) -> None:
-        """Lose the connection, and some of what is on its way."""
+        """Lose the connection, and some of the messages under way."""
         if not self.is_up:
             return
         self.is_up = False

@@ -33,7 +33,7 @@ End = Callable[[Pipe], bool]
 
 
 def call_under_way(pipe: Pipe, ends: list[bool]) -> FutureCall:
-    """Return a call that waits at a pipe, of which nothing is known but how it ends."""
+    """Return a call that waits at a pipe that records only how it ends."""
     counts = SimpleNamespace(call_ended=lambda *_, failed: ends.append(failed))
     client: Any = SimpleNamespace(
         counts=counts, name="w0", pool=SimpleNamespace(num_stuck=lambda: 0)

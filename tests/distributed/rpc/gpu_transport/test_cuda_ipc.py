@@ -93,7 +93,7 @@ def test_what_goes_there_and_back_is_what_was_sent(members: Group) -> None:
 
 
 def how_once_answered() -> str:
-    """Return how this worker sends, once the other has read what it offered of its memory."""
+    """Return how this worker sends, once the other worker has read the offer of its memory."""
     deadline = time.monotonic() + DEADLINE_S
     while " yet)" in how():
         assert time.monotonic() < deadline, how()
@@ -205,7 +205,7 @@ def test_what_lies_idle_goes_back_to_the_gpu_when_memory_is_to_be_freed(group: G
 
 
 def free() -> int:
-    """Return how many bytes of slabs there are, once those have gone back of which none is out."""
+    """Return the bytes of all slabs, after the unused ones were released."""
     fastdist.cuda.empty_cache()
     deadline, never = time.monotonic() + 20, threading.Event()
     while True:
@@ -411,7 +411,7 @@ def _forged(uuid: bytes, slab: bytes, slab_size: int, start: int, size: int, eve
 
 
 def send_forged() -> dict[str, bool]:
-    """Return for each kind of lie whether it was refused by a message that says what is wrong."""
+    """Return for each kind of forgery whether it was refused with a message that names it."""
     real, found = cuda_ipc.PIECE, {}
     words = ("status 1", "a piece of", "a piece of", "status 1", "a slab of", "it must be packed")
     for kind, word in zip(

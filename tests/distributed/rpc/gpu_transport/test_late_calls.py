@@ -162,7 +162,7 @@ def has_no_forks() -> bool:
 
 def test_what_goes_wrong_is_told_by_the_future_or_at_once(group: Group) -> None:
     assert group[0].run(learn_what_is_wrong) == [True] * 4
-    assert group[1].run(noted) == []  # what was given up before it left never came
+    assert group[1].run(noted) == []  # a call that was given up before it left did not arrive
     end(group)
 
 

@@ -198,7 +198,7 @@ def test_nothing_takes_much_more_memory_or_time_than_its_bytes(strict: None, bom
 
 
 def test_what_must_be_read_of_a_body_is_looked_at_first(strict: None) -> None:
-    # A call of what may not be called is read for the sake of the references in it.
+    # A forbidden call is still read, for the references in it.
     hostile = b"}" + b")" + b"\x85" * 300_000 + b"Ns" + text("rebuild_rref") + b"\x86."
     name = b"\x09\0os:getpid"
     with pytest.raises(ForbiddenFunctionError):

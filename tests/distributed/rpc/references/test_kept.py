@@ -1,4 +1,4 @@
-"""Owner and sender of a reference after any events in what order."""
+"""Owner and sender of a reference after any events, in any order."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_error_takes_the_place_of_a_value_at_most_once() -> None:
 
 
 def travel(order: Sequence[str], *, in_answer: bool) -> None:
-    """Let the ends of the way of a fork happen in an order, of which the first counts."""
+    """Let the events that end a fork happen in some order: only the first counts."""
     parent: Any = SimpleNamespace(_id=VALUE, _owner=Life(0))
     notes: list[tuple[Any, Any, Any]] = []
     ended: list[Any] = []

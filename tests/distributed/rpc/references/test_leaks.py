@@ -433,7 +433,7 @@ def raise_with(rref: Any) -> None:
 
 
 def go_home() -> None:
-    """Check that no notice of a reference waits once the call that took it home is over."""
+    """Check that no notice of a reference waits after the call that returned it to its owner."""
     rref = rpc.remote("w1", Value)
     calls: list[Callable[[], Any]] = [
         lambda: rpc.rpc_sync("w1", is_here, (rref,)),

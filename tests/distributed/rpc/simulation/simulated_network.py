@@ -121,7 +121,7 @@ class Link:
             self.break_off()
 
     def break_off(self) -> None:
-        """Lose the connection and what is on its way, but for what already lies at an end."""
+        """Lose the connection and all messages under way, except those already received."""
         server = self.server
         if not self.up or server is None:
             return

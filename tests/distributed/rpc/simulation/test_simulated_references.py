@@ -301,7 +301,7 @@ def _fetch(rref: RRef[Any]) -> None:
 
 
 def note_kinds(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that fills with the kinds of what a worker asks by its shared lanes."""
+    """Return a list that collects the types of a worker's requests on its shared lanes."""
     kinds: list[str] = []
     client = worker.agent.client
     request = client.request

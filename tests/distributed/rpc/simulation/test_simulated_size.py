@@ -199,7 +199,7 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
 
 
 def require_growth(*sizes: int, of_all: bool = False) -> None:
-    """Check what is counted at each size against what is at the one before, which is the half."""
+    """Compare the counts at each size with those at half of it."""
     counted = {size: count(size, range(size) if of_all else ()) for size in sizes}
     wrong = []
     for half, size in pairwise(sizes):

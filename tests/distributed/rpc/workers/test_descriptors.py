@@ -43,7 +43,7 @@ def test_a_group_for_which_the_limit_is_too_low_is_told_the_number(
     monkeypatch.setattr(descriptors, "descriptor_limit", lambda: 256)
     monkeypatch.setattr(descriptors, "_num_open", lambda: 20)
     descriptors.require_descriptors(24)
-    text = "40 workers takes 333 descriptors of each.*may have 256: raise the limit with `ulimit -n"
+    text = "40 workers takes 333 descriptors in each.*may have 256: raise the limit with `ulimit -n"
     with pytest.raises(RpcError, match=text):
         descriptors.require_descriptors(40)
 

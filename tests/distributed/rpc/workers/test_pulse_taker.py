@@ -41,7 +41,7 @@ def test_a_peer_to_which_no_way_leads_is_knocked_at_again_and_hung_up_on(
     for _ in range(3):
         assert not hung_up
         progress.run_present_alarms()
-        # The failure makes the descriptor readable, and its reader has it closed.
+        # The failure makes the descriptor readable, and its reader then closes it.
         knock: Any = pulse.knock
         progress.readers[knock.fileno()]()
         assert knock.fileno() == -1 and not progress.readers

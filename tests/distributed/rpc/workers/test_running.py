@@ -136,7 +136,7 @@ SHORT_S = 0.1
 
 
 class Ticking:
-    """A progress thread that ticks, and notices what is short."""
+    """A progress thread that ticks, and notices shortages."""
 
     def __init__(self) -> None:
         progress_module._LATE_S, progress_module._SILENT_S = SHORT_S, 3 * SHORT_S

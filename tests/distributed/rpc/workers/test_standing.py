@@ -1,4 +1,4 @@
-"""Whether a worker is out, by what the others say of it."""
+"""Whether a worker was given up, by the reports of the others."""
 
 from __future__ import annotations
 

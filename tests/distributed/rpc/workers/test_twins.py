@@ -16,7 +16,7 @@ from tests.distributed.rpc.test_init import Heard
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# Until each of the two has heard of the other.
+# Until each of the two workers has a message of the other.
 HEARD_S = 5.0
 
 heard: list[Heard] = []

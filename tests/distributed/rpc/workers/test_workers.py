@@ -403,7 +403,7 @@ def test_a_worker_in_touch_with_a_third_is_not_out_by_the_word_of_one() -> None:
     )
     workers: Any = workers_of(static(me, other, third))
     first, second = workers.reach(1), workers.reach(2)
-    for _ in range(5):  # who says it again is counted once
+    for _ in range(5):  # repeated refusals of one worker count once
         workers.were_given_up(first, GivenUpError("worker 'w1' has given up worker 'w0'"))
     assert workers.given_up is None
     workers.were_given_up(second, GivenUpError("worker 'w2' has given up worker 'w0'"))

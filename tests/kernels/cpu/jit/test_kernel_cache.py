@@ -6,7 +6,12 @@ import os
 import tempfile
 from pathlib import Path
 
-from tests.kernels.cpu.processes import begin_fork, run_forked, run_script
+from tests.kernels.cpu.processes import (
+    begin_fork,
+    cache_with_runner,
+    run_forked,
+    run_script,
+)
 
 # Kernels of each kind: a pointwise loop on several threads, one along rows, one by types, one of
 # ids, blocks of memory, an optimiser's, and a lookup.
@@ -26,7 +31,7 @@ print("numba" in sys.modules, "llvmlite" in sys.modules)
 
 
 def test_a_process_that_finds_its_kernels_does_not_load_numba(tmp_path: Path) -> None:
-    environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    environment = {"FASTDIST_CACHE_DIR": str(cache_with_runner(tmp_path))}
     compiled, _ = run_forked(PROGRAM, **environment).splitlines()
     assert list((tmp_path / "numba").iterdir()) == []
     loaded = run_script(PROGRAM, **environment).splitlines()
@@ -75,7 +80,7 @@ def read_and_break(key):
     return found and Stored(found.code[:200], found.notes)
 if BREAKS:
     object_store.read = read_and_break
-print(launch._runner() is not None)
+print(launch._job_runner() is not None)
 """
     for breaks in ("0", "1", "0"):
         assert run_forked(script.replace("BREAKS", breaks), **environment) == "True"
@@ -91,6 +96,6 @@ print(*sorted({row.key for row in found.key_averages() if "kernel" in row.key}))
 
 
 def test_a_profile_has_rows_for_compiling_and_for_loading(tmp_path: Path) -> None:
-    environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    environment = {"FASTDIST_CACHE_DIR": str(cache_with_runner(tmp_path))}
     both, load = "fastdist::compile_kernel fastdist::load_kernel", "fastdist::load_kernel"
     assert [run_forked(PROFILED, **environment) for _ in range(2)] == [both, load]

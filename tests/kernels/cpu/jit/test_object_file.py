@@ -1,4 +1,4 @@
-"""Object code is read with each number checked: what is broken is refused with words."""
+"""Object code is read with each number checked: a broken file is refused with a reason."""
 
 from __future__ import annotations
 

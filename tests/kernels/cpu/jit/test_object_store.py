@@ -1,4 +1,4 @@
-"""Files of kernels: what is torn, forged by accident, of another key or of another user is none."""
+"""Files of kernels: torn, damaged, or of another key or user, they are ignored."""
 
 from __future__ import annotations
 
