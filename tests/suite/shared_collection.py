@@ -1,5 +1,6 @@
-"""Processes that share a run share its collection: one collects all tests, the others none before
-they run them.
+"""Processes that share a run share its collection: one collects all tests.
+
+The others collect none before they run them.
 
 xdist has each process import all files of tests and make all tests: 12 s of a core for 36,000, in
 each. Here the first that comes writes the names of the tests into a file. The others read it, and
