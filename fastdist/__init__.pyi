@@ -430,7 +430,7 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the number not below 0 whose cosh is input; NaN below 1."""
 def acosh_(input: Tensor) -> Tensor:
     """Return the number not below 0 whose cosh is input; NaN below 1."""
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
     """Return the averages of output_size parts of the last axis, as even as can be."""
 def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + alpha * other.
@@ -675,7 +675,7 @@ def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins
     """
 def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
     """In-place version of as_strided: lets this tensor be that view, and returns it."""
-def as_strided_scatter(input: Tensor, src: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
     """Return a copy of input with src in the place of its as_strided view."""
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ...) -> Tensor:
     """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
@@ -727,14 +727,14 @@ def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with two axes at least; a vector is a row."""
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with three axes at least; a matrix gets the third one last."""
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
+def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
     """Return the averages of windows along the last axis.
 
     Shape   (..., channels, n) -> (..., channels, windows)
     """
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """Return beta * input + alpha * bmm(batch1, batch2)."""
-def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+def bernoulli(input: Tensor, p: Scalar | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Return 1 with the probability that input or p gives, else 0.
 
     Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
@@ -947,11 +947,11 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     """
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp: writes the result into this tensor and returns it."""
-def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
+def clamp_max(input: Tensor, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
     """Return input, but no more than max."""
-def clamp_max_(input: Tensor, max: Any) -> Tensor:
+def clamp_max_(input: Tensor, max: Scalar | None) -> Tensor:
     """In-place version of clamp_max: writes the result into this tensor and returns it."""
-def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
+def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
     """Return the larger of each element and min.
 
     Args:
@@ -963,7 +963,7 @@ def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
         >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
         tensor([0., 2.])
     """
-def clamp_min_(input: Tensor, min: Any) -> Tensor:
+def clamp_min_(input: Tensor, min: Scalar | None) -> Tensor:
     """In-place version of clamp_min: writes the result into this tensor and returns it."""
 def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Return input limited to the range from min to max; both may be numbers or tensors, one may be
@@ -1060,13 +1060,13 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the conjugates of complex numbers; real numbers themselves."""
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
     """Return the sums of signals under a sliding weight, and bias; padding is a number of zeros at
     both ends, "valid" (none) or "same" (as many as keep the length).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, places)
     """
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
     """Return the sums of images under a sliding weight, and bias, as conv1d does.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
@@ -1085,22 +1085,22 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: bu
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])
     """
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
     """Return the sums of volumes under a sliding weight, and bias, as conv1d does.
 
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *places)
     """
-def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
     """Return signals spread by a sliding weight, and bias: the adjoint of conv1d.
 
     Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, places)
     """
-def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
     """Return images spread by a sliding weight, and bias: the adjoint of conv2d.
 
     Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *places)
     """
-def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
     """Return volumes spread by a sliding weight, and bias: the adjoint of conv3d.
 
     Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *places)
@@ -1298,7 +1298,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of two matrices, the first of them sparse: an older name of mm."""
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the third axis."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Return tensors behind each other along the third axis."""
@@ -1482,7 +1482,7 @@ def fliplr(input: Tensor) -> Tensor:
     """Return a copy with the order of the columns turned round."""
 def flipud(input: Tensor) -> Tensor:
     """Return a copy with the order of the rows turned round."""
-def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+def float_power(input: Scalar, exponent: Scalar, *, out: Tensor | None = None) -> Tensor:
     """Return input to the power of exponent, computed in float64, of complex numbers in
     complex128.
     """
@@ -1635,7 +1635,7 @@ def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     """Return whether input > other."""
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input >= other."""
-def gru(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+def gru(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
     """Return the outputs and the last h of GRU layers; `given` is as for lstm."""
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return h after one step of a GRU cell."""
@@ -1663,7 +1663,7 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
     Shape   (..., D) -> D lengths
     Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
     """
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the second axis; of a vector, along its only axis."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
@@ -1837,7 +1837,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
 def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
     """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
+def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
 
     Args:
@@ -2051,7 +2051,7 @@ def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """In-place version of logit: writes the result into this tensor and returns it."""
 def logspace(start: Scalar, end: Scalar, steps: builtins.int, base: builtins.float = 10.0, *, dtype: DTypeLike | None = None, device: DeviceLike = ..., requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return base to the powers linspace(start, end, steps), both included."""
-def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def logsumexp(input: Tensor, dim: Sizes = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
     Args:
@@ -2063,7 +2063,7 @@ def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] = ..., k
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
         tensor(1000.6932)
     """
-def lstm(data: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
     `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or,
@@ -2211,33 +2211,33 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         tensor([1, 0])
     """
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+def max_pool1d_with_indices(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last axis, and its index in the plane."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
@@ -2671,7 +2671,7 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         >>> torch.norm(torch.tensor([3.0, 4.0]))
         tensor(5.)
     """
-def normal(mean: Any, std: Any = 1.0, size: Sizes = ..., *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike = ..., out: Tensor | None = None) -> Tensor:
+def normal(mean: Any, std: Any = 1.0, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike = ..., out: Tensor | None = None) -> Tensor:
     """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether elements differ; NaN differs from everything.
@@ -2906,7 +2906,7 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         >>> torch.rand_like(torch.zeros(2, 3)).shape
         fastdist.Size([2, 3])
     """
-def randint(low: builtins.int | None = None, high: builtins.int | Sequence[builtins.int] | None = None, size: Sizes = ..., *, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return integers drawn evenly from [low, high); randint(high, size) starts at 0.
 
     Args:
@@ -3083,13 +3083,13 @@ def resolve_neg(input: Tensor) -> Tensor:
     """Return the numbers of a negated view in separate memory; any other tensor itself."""
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """Return the dtype in which two tensors or numbers meet."""
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
+def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
     """Return input over the root of its mean square over the last axes, times weight."""
-def rnn_relu(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+def rnn_relu(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
     """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
-def rnn_tanh(data: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+def rnn_tanh(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
     """Return the outputs and the last h of layers of tanh cells; `given` is as for lstm."""
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
@@ -3395,7 +3395,7 @@ def square_(input: Tensor) -> Tensor:
         >>> torch.square(torch.tensor([1.0, -3.0]))
         tensor([1., 9.])
     """
-def squeeze(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def squeeze(input: Tensor, dim: Sizes | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
     """Return a view without the axes of length 1, or without those of dim that have length 1.
 
     Args:
@@ -3427,7 +3427,7 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
         tensor([[1, 3],
                 [2, 4]])
     """
-def std(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
     """Return the standard deviation over dim: the root of the variance; see var.
 
     Args:
@@ -3442,7 +3442,7 @@ def std(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.boo
         >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
         tensor(1.)
     """
-def std_mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ...) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = ...) -> tuple[Tensor, Tensor]:
     """Return std and the mean over dim."""
 def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
     """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
@@ -3623,7 +3623,7 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
         >>> torch.tensor([1, 2], dtype=torch.float64, requires_grad=True)
         tensor([1., 2.], dtype=fastdist.float64, requires_grad=True)
     """
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
     or of the parts that begin at the places given.
     """
@@ -3735,7 +3735,7 @@ def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
         [[1, 2], [3, 4]]
     """
-def unflatten(input: Tensor, dim: builtins.int, sizes: Sizes) -> Tensor:
+def unflatten(input: Tensor, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
     """Return input with the axis dim seen as several."""
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
@@ -3829,7 +3829,7 @@ def unsqueeze(input: Tensor, dim: builtins.int = ..., *, axis: builtins.int | Se
     """
 def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
     """Return the powers of a vector's elements as rows, the highest first unless increasing."""
-def var(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
     """Return the variance over dim: the sum of squared deviations over the number of elements minus
     correction.
 
@@ -3847,7 +3847,7 @@ def var(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.boo
         >>> torch.var(torch.tensor([1.0, 3.0]), correction=0)
         tensor(1.)
     """
-def var_mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ...) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = ...) -> tuple[Tensor, Tensor]:
     """Return var and the mean over dim."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the inner product of two vectors, the first one's conjugates where it is complex."""
@@ -3869,7 +3869,7 @@ def view_as_real(input: Tensor) -> Tensor:
         >>> torch.view_as_real(torch.tensor([1 + 2j]))
         tensor([[1., 2.]])
     """
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the first axis of two or more."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Return tensors below each other; a vector is a row."""

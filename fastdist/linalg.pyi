@@ -152,7 +152,7 @@ def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -
     Shape   (..., k, k) -> (..., k, k)
     Raises  LinAlgError for n < 0 if input is singular
     """
-def matrix_rank(input: Tensor, tol: Any = None, hermitian: builtins.bool = False, *, atol: Any = None, rtol: Any = None, out: Tensor | None = None) -> Tensor:
+def matrix_rank(input: Tensor, tol: Any = None, hermitian: builtins.bool = False, *, atol: Scalar | None = None, rtol: Scalar | None = None, out: Tensor | None = None) -> Tensor:
     """Return how many singular values are above the larger of atol and rtol times the largest.
 
     Shape   (..., m, n) -> (...) of int64
@@ -177,7 +177,7 @@ def norm(input: Tensor, ord: Any = None, dim: builtins.int | Sequence[builtins.i
         >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
         tensor(5.)
     """
-def pinv(input: Tensor, rcond: Any = None, hermitian: builtins.bool = False, *, atol: Any = None, rtol: Any = None, out: Tensor | None = None) -> Tensor:
+def pinv(input: Tensor, rcond: Any = None, hermitian: builtins.bool = False, *, atol: Scalar | None = None, rtol: Scalar | None = None, out: Tensor | None = None) -> Tensor:
     """Return the pseudoinverse; singular values not above the larger of atol (0) and rtol (the
     dtype's epsilon times the longer side; 0 with an atol) times the largest count as 0.
 

@@ -112,7 +112,7 @@ def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | Non
     """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
     given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
     """
-def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def logsumexp(input: Tensor, dim: Sizes = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
     Args:

@@ -137,20 +137,35 @@ def _message(function: str, parameters: Mapping[str, Any], name: str, fault: str
     return f"{function}(): argument {name!r} (position {position}) {fault}"
 
 
+_UNKNOWN = str(inspect.Parameter.empty)
+
+
 @lru_cache(maxsize=1024)
 def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
-    """Return the kinds of value that a parameter takes."""
-    known = {"Any": _BY_NAME, "bool": _TRUTHS}.get(annotation, {})
-    # Errors name what users pass most.
-    kinds = "Tensor" if annotation == OPERAND else known.get(name, annotation)
-    return tuple([part.strip() for part in kinds.split("|")])
+    """Return the kinds of value that a parameter takes. Where its annotation names something else
+    than kinds, as `DeviceLike` or `int | Sequence[int]`, the parameter's name decides.
+    """
+    if annotation == OPERAND:
+        return ("Tensor",)  # Errors name what users pass most.
+    if annotation == _UNKNOWN:
+        return ("Any",)
+    if annotation in ("bool", "bool | None"):
+        annotation = _TRUTHS.get(name, annotation)
+    kinds = _kinds_in(annotation)
+    if annotation == "Any" or not _KINDS.keys() >= set(kinds):
+        kinds = _kinds_in(_BY_NAME.get(name, "Any"))
+    return kinds
+
+
+def _kinds_in(annotation: str) -> tuple[str, ...]:
+    return tuple([part.strip() for part in annotation.split("|")])
 
 
 def _by_name(names_of: dict[str, str]) -> dict[str, str]:
     return {name: kinds for kinds, names in names_of.items() for name in names.split()}
 
 
-# The kinds of parameters of these names whose annotation leaves it open.
+# The kinds of parameters of these names whose annotation is not made of kinds.
 _BY_NAME = _by_name(
     {
         "DType | None": "dtype",
@@ -171,7 +186,10 @@ _BY_NAME = _by_name(
 # PyTorch accepts any truthy value (or None) for these.
 _TRUTHS = _by_name(
     {
-        "Any": "add_zero_attn average_attn_weights hard inplace need_weights return_indices",
+        "Any": (
+            "add_zero_attn average_attn_weights hard inplace need_weights reduce return_indices "
+            "size_average"
+        ),
         "bool | None": "pin_memory requires_grad stable",
     }
 )

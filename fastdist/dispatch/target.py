@@ -34,6 +34,9 @@ from .op import OPS, Given, refuse_devices
 from .route import Route, arrays_of, run_silently
 from .tangents import has_tangents, levels_of, value_before
 
+# What callers give as `out=`; a tuple for several results.
+GivenOut = Tensor | tuple[Tensor, ...] | None
+
 
 class Target:
     """A new tensor, to which most results go. A call asks its target in this order: `accept`

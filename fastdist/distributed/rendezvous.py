@@ -126,14 +126,13 @@ def rendezvous(
     dynamic) another worker may host the store when rank 0 is back. With `shares`, a store that this
     process serves at the address is used, as by RPC and process groups in one job.
 
-    Raises  RendezvousError for what was given wrongly; AuthenticationError for a wrong or missing
-            secret; StoreTimeoutError when the store does not answer within timeout; StoreLostError,
-            soon, for a worker that was started again alone where nobody hosts it any more
+    Raises  RendezvousError for wrong arguments; AuthenticationError for a wrong or missing secret;
+            StoreTimeoutError when the store does not answer within timeout; StoreLostError for a
+            worker that was started again alone where nobody hosts the store any more
     """
     parts = urlsplit(url)
     if parts.scheme in _handlers:
-        made = _handlers[parts.scheme](url, timeout=timeout)
-        return Rendezvous(*next(made))
+        return Rendezvous(*next(_handlers[parts.scheme](url, timeout=timeout)))
     given = _parameters(url, rank, world_size)
     protection: _Protection = {
         "security": security,

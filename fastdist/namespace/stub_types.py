@@ -27,6 +27,8 @@ _KNOWN = words(
     TypedStorage UntypedStorage bool complex dict float int list object str tuple
     """
 )
+# What callers may give where a declaration says less: NumPy's integers and numbers as well.
+_WIDER = {"int | Sequence[int]": "Sizes", "Tensor | Number": "Scalar"}
 # The types of parameters by name, where their declaration says Any.
 _BY_NAME = {
     "alpha": "Number",
@@ -261,6 +263,8 @@ def _taken(
         return "Operand"
     # Lists of lengths are taken for tuples, and Python's float for float32.
     text = known(annotation).replace("tuple[int, ...]", "Sequence[int]")
+    for said, meant in _WIDER.items():
+        text = text.replace(said, "Operand" if word == "other" and meant == "Scalar" else meant)
     if text != "Any":
         return text.replace("DType", "DTypeLike")
     if parameter.kind is parameter.VAR_POSITIONAL and word == "tensors":

@@ -13,44 +13,44 @@ from ..tensor.methods import Operand, Scalar, Sizes
 from ..tensor.layout import Size
 from ..tensor.tensor import Tensor
 
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
     """Return the averages of output_size parts of the last axis, as even as can be."""
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
     """Return the averages of output_size parts of the last two axes, as even as can be."""
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
     """Return the averages of output_size parts of the last three axes, as even as can be."""
 @overload
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: Literal[False] = False) -> Tensor:
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each of output_size even parts of the last axis; with return_indices also its index."""
 @overload
-def adaptive_max_pool1d(input: Tensor, output_size: Any, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last axis; with return_indices also its index."""
 @overload
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each of output_size even parts of the last axis; with return_indices also its index."""
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last axis, and its index in the plane."""
 @overload
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: Literal[False] = False) -> Tensor:
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each of output_size even parts of the last two axes; with return_indices also its index."""
 @overload
-def adaptive_max_pool2d(input: Tensor, output_size: Any, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last two axes; with return_indices also its index."""
 @overload
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each of output_size even parts of the last two axes; with return_indices also its index."""
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last two axes, and its index in the plane."""
 @overload
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: Literal[False] = False) -> Tensor:
+def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each of output_size even parts of the last three axes; with return_indices also its index."""
 @overload
-def adaptive_max_pool3d(input: Tensor, output_size: Any, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool3d(input: Tensor, output_size: Sizes, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last three axes; with return_indices also its index."""
 @overload
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each of output_size even parts of the last three axes; with return_indices also its index."""
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last three axes, and its index in the plane."""
 def affine_grid(theta: Tensor, size: Sizes, align_corners: builtins.bool | None = None) -> Tensor:
     """Return the grid for grid_sample that affine maps theta make of the places of an image.
@@ -64,12 +64,12 @@ def alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.boo
 
     Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
     """
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
+def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
     """Return the averages of windows along the last axis.
 
     Shape   (..., channels, n) -> (..., channels, windows)
     """
-def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the averages of windows over the last two axes; divisor_override divides the sums
     instead of the number of elements.
 
@@ -86,7 +86,7 @@ def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
         fastdist.Size([1, 1, 2, 2])
     """
-def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the averages of windows over the last three axes; divisor_override divides the sums
     instead of the number of elements.
     """
@@ -102,9 +102,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
     Shape   (..., n), (..., m), (k, n, m), (k) -> (..., k)
     """
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', pos_weight: Tensor | None = None) -> Tensor:
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', pos_weight: Tensor | None = None) -> Tensor:
     """Return binary_cross_entropy of sigmoid(input), without underflow.
 
     Args:
@@ -134,13 +134,13 @@ def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     """Return input with its channels, axis 1, dealt out: the first of each group, then the second
     of each, and so on.
     """
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
     """Return the sums of signals under a sliding weight, and bias; padding is a number of zeros at
     both ends, "valid" (none) or "same" (as many as keep the length).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, places)
     """
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
     """Return the sums of images under a sliding weight, and bias, as conv1d does.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
@@ -159,27 +159,27 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: bu
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])
     """
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] | str = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
     """Return the sums of volumes under a sliding weight, and bias, as conv1d does.
 
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *places)
     """
-def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
     """Return signals spread by a sliding weight, and bias: the adjoint of conv1d.
 
     Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, places)
     """
-def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
     """Return images spread by a sliding weight, and bias: the adjoint of conv2d.
 
     Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *places)
     """
-def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
     """Return volumes spread by a sliding weight, and bias: the adjoint of conv3d.
 
     Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *places)
     """
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return 1 - cosine of the angle between the inputs where target is 1, and what the cosine is
     above margin where target is -1.
 
@@ -189,7 +189,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
     """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
     least.
     """
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, ignore_index: builtins.int = -100, reduce: Any = None, reduction: str = 'mean', label_smoothing: builtins.float = 0.0) -> Tensor:
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean', label_smoothing: builtins.float = 0.0) -> Tensor:
     """Return the cross entropy between the logits input and target: classes, or probabilities.
 
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
@@ -273,32 +273,32 @@ def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: buil
 
     Shape   (N, C, ...) -> the same
     """
-def fold(input: Tensor, output_size: builtins.int | Sequence[builtins.int], kernel_size: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, stride: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def fold(input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Return images of output_size, in which patches are added where unfold takes them from.
 
     Shape   (n, c * kernel, patches) or (c * kernel, patches) -> (n, c, h, w)
     """
 @overload
-def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: Literal[False] = False, _random_samples: Tensor | None = None) -> Tensor:
+def fractional_max_pool2d(input: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: Literal[False] = False, _random_samples: Tensor | None = None) -> Tensor:
     """Return the largest element of each of output_size windows that begin at random places; with return_indices also its index."""
 @overload
-def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, *, return_indices: Literal[True], _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def fractional_max_pool2d(input: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, *, return_indices: Literal[True], _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size windows that begin at random places; with return_indices also its index."""
 @overload
-def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool2d(input: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Any:
     """Return the largest element of each of output_size windows that begin at random places; with return_indices also its index."""
-def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None, output_ratio: builtins.float | tuple[builtins.float, ...] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size windows that begin at random places, and its index in the plane."""
 @overload
-def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: Literal[False] = False, _random_samples: Tensor | None = None) -> Tensor:
+def fractional_max_pool3d(input: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: Literal[False] = False, _random_samples: Tensor | None = None) -> Tensor:
     """Return the largest element of each of output_size windows that begin at random places; with return_indices also its index."""
 @overload
-def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, *, return_indices: Literal[True], _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def fractional_max_pool3d(input: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, *, return_indices: Literal[True], _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size windows that begin at random places; with return_indices also its index."""
 @overload
-def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool3d(input: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Any:
     """Return the largest element of each of output_size windows that begin at random places; with return_indices also its index."""
-def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None, output_ratio: builtins.float | tuple[builtins.float, ...] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size windows that begin at random places, and its index in the plane."""
 def gaussian_nll_loss(input: Tensor, target: Tensor | builtins.float, var: Any, full: builtins.bool | builtins.int = False, eps: builtins.float = 1e-06, reduction: str = 'mean') -> Tensor:
     """Return the negative log likelihood of target under normal numbers of mean input and variance
@@ -372,7 +372,7 @@ def hardtanh_(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.f
     Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds that an integer
             dtype does not hold
     """
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return input where target is 1, and what it lacks of margin where target is -1."""
 def huber_loss(input: Tensor, target: Tensor, reduction: str = 'mean', delta: builtins.float = 1.0, weight: Tensor | None = None) -> Tensor:
     """Return a parabola within delta of 0 and a line beyond, of input - target.
@@ -387,7 +387,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     Note    running_mean and running_var move by momentum towards the means over the samples, or
             stand in for the samples' own numbers where use_input_stats is False
     """
-def interpolate(input: Tensor, size: Sizes = ..., scale_factor: Any = None, mode: str = 'nearest', align_corners: builtins.bool | None = None, recompute_scale_factor: builtins.bool | None = None, antialias: builtins.bool = False) -> Tensor:
+def interpolate(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: str = 'nearest', align_corners: builtins.bool | None = None, recompute_scale_factor: builtins.bool | None = None, antialias: builtins.bool = False) -> Tensor:
     """Return images of the size asked for, or scale_factor times as large.
 
     mode "nearest", "nearest-exact", "area" for any of 1 to 3 axes of space, "linear" for 1,
@@ -411,9 +411,9 @@ def interpolate(input: Tensor, size: Sizes = ..., scale_factor: Any = None, mode
         >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
         tensor([[[1., 1., 2., 2.]]])
     """
-def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', log_target: builtins.bool = False) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', log_target: builtins.bool = False) -> Tensor:
     """Return target * (log target - input) for log probabilities input."""
-def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
+def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
     """Return the absolute differences of input and target, their mean or their sum.
 
     Note    with weight the mean is the sum of the weighted ones over that of the weights
@@ -430,7 +430,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any
         >>> F.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
         tensor(1.)
     """
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
+def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
 
     Args:
@@ -486,56 +486,56 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         >>> F.logsigmoid(torch.tensor([0.0]))
         tensor([-0.6931])
     """
-def lp_pool1d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: builtins.bool = False) -> Tensor:
+def lp_pool1d(input: Tensor, norm_type: Number, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: builtins.bool = False) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) of windows along the last axis."""
 def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: builtins.bool = False) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last two axes."""
 def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: builtins.bool = False) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last three axes."""
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return how much input1 misses the margin above input2, or where target is -1 below it."""
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
 @overload
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+def max_pool1d_with_indices(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last axis, and its index in the plane."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last two axes; with return_indices also its index."""
 @overload
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last two axes; with return_indices also its index."""
-def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+def max_pool2d_with_indices(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last two axes, and its index in the plane."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 @overload
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
+def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
-def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
+def max_pool3d_with_indices(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last three axes, and its index in the plane."""
-def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
     """Return zeros with input at indices along the last axis, as max_pool1d gave them."""
-def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
     """Return zeros with input at indices of the last two axes, as max_pool2d gave them."""
-def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
     """Return zeros with input at indices of the last three axes, as max_pool3d gave them."""
 def mish(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return input * tanh(softplus(input))."""
-def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
+def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
     """Return the squared differences of input and target, their mean or their sum.
 
     Note    with weight the mean is the sum of the weighted ones over that of the weights
@@ -558,13 +558,13 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
     Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all of them
             without batch; weights are (batch, heads, n, m) if not average_attn_weights
     """
-def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the mean over classes of what the target's score lacks to be margin above theirs, to
     the power p.
 
     Shape   (N, C), (N,) or (C,), () -> (), or like target for reduction "none"
     """
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return over all pairs of a target class and another what the first one's score lacks to be 1
     above the second one's, divided by the number of classes.
 
@@ -572,14 +572,14 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Any = No
             numbers before its first -1
     Raises  RuntimeError on the CPU for a number that is neither a class nor -1
     """
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor | builtins.float, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor | builtins.float, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the binary cross entropies of the logits input, and their mean over the classes.
 
     Shape   (..., C) -> (), or (...) for reduction "none"
     """
 def native_channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     """Return channel_shuffle(input, groups)."""
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, ignore_index: builtins.int = -100, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the negative log likelihood of target's classes under the log probabilities input.
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
@@ -648,7 +648,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = True, full: builtins.bool = False, size_average: Any = None, eps: builtins.float = 1e-08, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = True, full: builtins.bool = False, size_average: builtins.bool | None = None, eps: builtins.float = 1e-08, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the negative log likelihood of counts target under a Poisson rate, or its logarithm,
     input; full adds Stirling's approximation of log(target!).
     """
@@ -679,7 +679,7 @@ def relu_(input: Tensor) -> Tensor:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
         tensor([0., 2.])
     """
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
+def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
     """Return input over the root of its mean square over the last axes, times weight."""
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
     """Return input where positive, a slope times input elsewhere: in training one drawn from
@@ -741,9 +741,9 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
         >>> F.silu(torch.tensor([0.0, 1.0]))
         tensor([0.0000, 0.7311])
     """
-def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', beta: builtins.float = 1.0) -> Tensor:
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', beta: builtins.float = 1.0) -> Tensor:
     """Return l1_loss with a parabola within beta of 0."""
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return log(1 + exp(-target * input)), without overflow."""
 def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.float = 20.0, *, out: Tensor | None = None) -> Tensor:
     """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold.
@@ -780,7 +780,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, i
     """Return input where it is above threshold, value elsewhere."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
     """Return input where it is above threshold, value elsewhere."""
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return how much negative misses being margin farther from anchor than positive is; with swap
     negative must be far from the nearer one of the two.
 
@@ -788,18 +788,18 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     """
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None, margin: builtins.float = 1.0, swap: builtins.bool = False, reduction: str = 'mean') -> Tensor:
     """Return triplet_margin_loss of any distance, by default pairwise_distance."""
-def unfold(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, stride: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Return the patches of images under a sliding kernel as columns.
 
     Shape   (n, c, h, w) or (c, h, w) -> (n, c * kernel, patches)
     """
-def upsample(input: Tensor, size: Sizes = ..., scale_factor: Any = None, mode: str = 'nearest', align_corners: builtins.bool | None = None) -> Tensor:
+def upsample(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: str = 'nearest', align_corners: builtins.bool | None = None) -> Tensor:
     """Return interpolate of the same arguments, which took this function's place."""
-def upsample_bilinear(input: Tensor, size: Sizes = ..., scale_factor: Any = None) -> Tensor:
+def upsample_bilinear(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None) -> Tensor:
     """Return interpolate with mode "bilinear" and align_corners, which took this function's
     place.
     """
-def upsample_nearest(input: Tensor, size: Sizes = ..., scale_factor: Any = None) -> Tensor:
+def upsample_nearest(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None) -> Tensor:
     """Return interpolate with mode "nearest", which took this function's place."""
 GRID_SAMPLE_INTERPOLATION_MODES: dict[str, int]
 GRID_SAMPLE_PADDING_MODES: dict[str, int]

@@ -32,7 +32,7 @@ def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
     return order
 
 
-def in_format_of(input: Tensor, result: Any) -> Any:
+def in_format_of(input: Tensor, result: Tensor) -> Any:
     """Let a fresh result, or each of a tuple, lie in channels_last if input does; return it.
 
     Kernels write C order, which one pass over the result brings into the other. Callers look at
@@ -46,12 +46,12 @@ def in_format_of(input: Tensor, result: Any) -> Any:
     return result
 
 
-def copied_in_format(input: Tensor, result: Any) -> Tensor:
+def copied_in_format(input: Tensor, result: Tensor) -> Tensor:
     """Return result, which may be a view, in channels_last if input lies so."""
     order = None if input._layout.contiguous else channels_last_order(input._layout)
     if order is None:
-        return result  # type: ignore[no-any-return]
-    return result.contiguous(memory_format=_FORMATS[len(order)])  # type: ignore[no-any-return]
+        return result
+    return result.contiguous(memory_format=_FORMATS[len(order)])
 
 
 def lay_in_order(result: Tensor, order: Sequence[int]) -> None:

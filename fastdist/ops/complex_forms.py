@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..tensor.axes import Dims
+from ..tensor.tensor import Tensor
 from .create.creation import ones_like, zeros_like
 from .nn.activation import silu, softsign
 from .nn.convolution_sums import convolve, convolve_back, correlate
@@ -20,7 +22,7 @@ from .reduce.cumulative_sums import moved, recurrence
 from .reduce.reductions import logsumexp
 
 
-def _angle(input: Any) -> Any:
+def _angle(input: Tensor) -> Any:
     """Return the angles of complex numbers, in radians."""
     real, imag = real_part(input), imaginary_part(input)
     nothing = input == 0
@@ -28,15 +30,15 @@ def _angle(input: Any) -> Any:
     return found.where(~nothing, imag.detach().atan2(real.detach()))
 
 
-def _distance(input: Any, target: Any) -> Any:
+def _distance(input: Tensor, target: Tensor) -> Any:
     return (input - target).abs()
 
 
-def _softsign(input: Any) -> Any:
+def _softsign(input: Tensor) -> Any:
     return input / (1 + input.abs())
 
 
-def _silu(input: Any) -> Any:
+def _silu(input: Tensor) -> Any:
     return input * input.sigmoid()
 
 
@@ -47,12 +49,12 @@ def _logaddexp(input: Any, other: Any) -> Any:
     return high + (low - high).exp().log1p()
 
 
-def _lerp(input: Any, end: Any, weight: Any) -> Any:
+def _lerp(input: Tensor, end: Tensor, weight: Tensor) -> Any:
     lerp.require_meaning((input, end, weight))
     return input + weight * (end - input)
 
 
-def _logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
+def _logsumexp(input: Tensor, dim: Dims, keepdim: bool) -> Any:
     # The value farthest to the right is subtracted first, except where a part is infinite.
     right = real_part(input.detach())
     most = right.amax(dim, True) if input._layout.numel else right.sum(dim, True)
@@ -63,7 +65,7 @@ def _logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     return found.squeeze(dim)
 
 
-def _logcumsumexp(input: Any, dim: int) -> Any:
+def _logcumsumexp(input: Tensor, dim: int) -> Any:
     if not input._layout.shape:
         return input * 1
     # s[k] = sum(exp(input[:k + 1] - top[k])) is a recurrence: each sum keeps its part of the next.
@@ -92,14 +94,14 @@ lerp.complex_decomposition = _lerp
 
 
 def _by_parts(op: Any) -> None:
-    def complex_decomposition(input: Any, *attributes: Any) -> Any:
+    def complex_decomposition(input: Tensor, *attributes: Any) -> Any:
         parts = [op.general((part,), attributes) for part in _parts(input)]
         return complex_of(*parts)
 
     op.complex_decomposition = complex_decomposition
 
 
-def _parts(input: Any) -> tuple[Any, Any]:
+def _parts(input: Tensor) -> tuple[Any, Any]:
     """Return both parts of complex numbers; for real ones the imaginary part is 0."""
     if not input._layout.dtype.is_complex:
         return input, zeros_like(input)
@@ -107,11 +109,11 @@ def _parts(input: Any) -> tuple[Any, Any]:
 
 
 def _by_products(op: Any) -> None:
-    def complex_decomposition(input: Any, weight: Any, *more: Any) -> Any:
+    def complex_decomposition(input: Tensor, weight: Tensor, *more: Any) -> Any:
         bias = more[:1] if len(op.tensors) == 3 else ()
         none, attributes = (None,) * len(bias), more[len(bias) :]
 
-        def product(a: Any, b: Any) -> Any:
+        def product(a: Tensor, b: Tensor) -> Any:
             return op.general((a, b, *none), attributes)
 
         (re, im), (w_re, w_im) = _parts(input), _parts(weight)

@@ -26,7 +26,9 @@ _MOST: Final = 64
 _tables_lock: Final = threading.Lock()
 
 
-def on_device(device: Device, make: Callable[..., tuple[Array, ...]], *given: Any) -> list[Tensor]:
+def on_device(
+    device: Device, make: Callable[..., tuple[Array, ...]], *given: object
+) -> list[Tensor]:
     """Return the arrays that make gives for hashable arguments, which it keeps, on a device; nobody
     may write into them.
     """

@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 _PLAIN = frozenset({bool, int, float, complex})
 
 
-def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any], bool]:
+def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[Any, Any], bool]:
     """Return the numbers of data, and whether some are typed, unlike Python's; wanted is the dtype
     that users asked for.
 

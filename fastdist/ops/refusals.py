@@ -65,7 +65,7 @@ def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
             )
 
 
-def as_dtype_of(like: Tensor, result: Any) -> Any:
+def as_dtype_of(like: Tensor, result: Tensor) -> Any:
     """Return result in like's dtype: what PyTorch's ops do that write into room made like it.
 
     Raises  RuntimeError where that would cast down a kind

@@ -15,7 +15,7 @@ from ..interpreters.batched_tensor import Batched, unbatched
 from ..tensor.tensor import Tensor
 
 
-def keep_version(result: Any, index: Any) -> Any:
+def keep_version(result: Tensor, index: Tensor | None) -> Any:
     """Let a backward pass through result raise if index was changed in place since; return result.
 
     Raises  in the pass: RuntimeError
@@ -28,7 +28,7 @@ def keep_version(result: Any, index: Any) -> Any:
     # Weak: the hook belongs to the Node.
     node, version = ref(node_of(found._edge)), own._version
 
-    def check(_: Any) -> None:
+    def check(_: object) -> None:
         if own._version != version:
             raise_changed(node(), own, own._layout, version, own._version)  # type: ignore[arg-type]
 

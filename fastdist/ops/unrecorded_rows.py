@@ -40,7 +40,7 @@ def reshaped_operand(input: Tensor, shape: Shape) -> Tensor:
     return wrap(input._array.reshape(shape), _gapless(input._layout, shape))
 
 
-def reshape_result(result: Any, shape: Shape) -> Any:
+def reshape_result(result: Tensor, shape: Shape) -> Any:
     """Give a gapless result that nobody else has seen another shape, and return it."""
     result._layout = _gapless(result._layout, shape)
     result._array = result._array.reshape(shape)

@@ -10,6 +10,10 @@ from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from .layout import Layout, Shape, count_elements
 
+# An axis, several, or all: as callers give them, and as rules get them.
+Axes = int | Sequence[int] | None
+Dims = int | tuple[int, ...] | None
+
 
 class DimError(ShapeError, IndexError):
     """A dim outside of the tensor's axes; PyTorch raises IndexError here."""

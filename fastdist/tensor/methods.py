@@ -7,9 +7,16 @@ checkers read `methods.pyi`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
 
+from ..core.device import Device
 from .subclasses import share_names
+
+# Words in signatures; the stub has more, which speak of Tensor.
+DeviceLike = Device | str | int | None
+Number = int | float | complex
+Sizes = SupportsIndex | Sequence[SupportsIndex]
 
 
 class TensorMethods:

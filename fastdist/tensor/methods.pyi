@@ -484,7 +484,7 @@ class TensorMethods:
         """
     def as_strided_(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """In-place version of as_strided: lets this tensor be that view, and returns it."""
-    def as_strided_scatter(self, src: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    def as_strided_scatter(self, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
         """Return a copy of input with src in the place of its as_strided view."""
     def as_subclass(self, cls: Any) -> Any:
         """Return this tensor as a cls, over the same memory and at the same place of the graph.
@@ -555,7 +555,7 @@ class TensorMethods:
         """Return beta * input + alpha * bmm(batch1, batch2)."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place version of baddbmm: writes the result into this tensor and returns it."""
-    def bernoulli(self, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    def bernoulli(self, p: Scalar | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Return 1 with the probability that input or p gives, else 0.
 
         Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
@@ -570,7 +570,7 @@ class TensorMethods:
             >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
             tensor([0., 1.])
         """
-    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    def bernoulli_(self, p: Scalar | None = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill this tensor with 1 with probability p, else 0."""
     def bfloat16(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in bfloat16; itself if its dtype and layout are these already.
@@ -765,11 +765,11 @@ class TensorMethods:
         """
     def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
         """In-place version of clamp: writes the result into this tensor and returns it."""
-    def clamp_max(self, max: Any, *, out: Tensor | None = None) -> Tensor:
+    def clamp_max(self, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
         """Return input, but no more than max."""
-    def clamp_max_(self, max: Any) -> Tensor:
+    def clamp_max_(self, max: Scalar | None) -> Tensor:
         """In-place version of clamp_max: writes the result into this tensor and returns it."""
-    def clamp_min(self, min: Any, *, out: Tensor | None = None) -> Tensor:
+    def clamp_min(self, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
         """Return the larger of each element and min.
 
         Args:
@@ -781,7 +781,7 @@ class TensorMethods:
             >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
             tensor([0., 2.])
         """
-    def clamp_min_(self, min: Any) -> Tensor:
+    def clamp_min_(self, min: Scalar | None) -> Tensor:
         """In-place version of clamp_min: writes the result into this tensor and returns it."""
     def clip(self, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
         """Return input limited to the range from min to max; both may be numbers or tensors, one may be
@@ -1127,7 +1127,7 @@ class TensorMethods:
             >>> torch.ones(1, dtype=torch.int16).double().dtype
             fastdist.float64
         """
-    def dsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def dsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the third axis."""
     def eig(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
@@ -1299,11 +1299,11 @@ class TensorMethods:
             >>> torch.ones(1, dtype=torch.int16).float().dtype
             fastdist.float32
         """
-    def float_power(self, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    def float_power(self, exponent: Scalar, *, out: Tensor | None = None) -> Tensor:
         """Return input to the power of exponent, computed in float64, of complex numbers in
         complex128.
         """
-    def float_power_(self, exponent: Any) -> Tensor:
+    def float_power_(self, exponent: Scalar) -> Tensor:
         """In-place version of float_power, for tensors of its result's dtype."""
     def floor(self, *, out: Tensor | None = None) -> Tensor:
         """Return the largest integer not above each element; the gradient is 0.
@@ -1451,7 +1451,7 @@ class TensorMethods:
         """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
         bins is a number of equal ones, or the edges.
         """
-    def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def hsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the second axis; of a vector, along its only axis."""
     def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return sqrt(input**2 + other**2) without overflow in between.
@@ -1904,7 +1904,7 @@ class TensorMethods:
         """
     def logit_(self, eps: builtins.float | None = None) -> Tensor:
         """In-place version of logit: writes the result into this tensor and returns it."""
-    def logsumexp(self, dim: builtins.int | Sequence[builtins.int] = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def logsumexp(self, dim: Sizes = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
         """Return log(sum(exp(input))) over dim, without overflow.
 
         Args:
@@ -3343,7 +3343,7 @@ class TensorMethods:
             >>> torch.square(torch.tensor([1.0, -3.0]))
             tensor([1., 9.])
         """
-    def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def squeeze(self, dim: Sizes | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
         """Return a view without the axes of length 1, or without those of dim that have length 1.
 
         Args:
@@ -3356,9 +3356,9 @@ class TensorMethods:
             >>> torch.zeros(1, 2, 1).squeeze(0).shape
             fastdist.Size([2, 1])
         """
-    def squeeze_(self, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def squeeze_(self, dim: Sizes | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
         """In-place version of squeeze: lets this tensor be that view, and returns it."""
-    def std(self, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+    def std(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
         """Return the standard deviation over dim: the root of the variance; see var.
 
         Args:
@@ -3573,7 +3573,7 @@ class TensorMethods:
             >>> torch.tanh(torch.tensor([0.0, 1.0]))
             tensor([0.0000, 0.7616])
         """
-    def tensor_split(self, indices_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def tensor_split(self, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
         or of the parts that begin at the places given.
         """
@@ -3743,7 +3743,7 @@ class TensorMethods:
             >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
             [[1, 2], [3, 4]]
         """
-    def unflatten(self, dim: builtins.int, sizes: Sizes) -> Tensor:
+    def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return input with the axis dim seen as several."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """Return the view of all windows of size elements along dimension, step apart, as a last
@@ -3855,7 +3855,7 @@ class TensorMethods:
         """Return the bytes of the whole memory that this tensor is a part of."""
     def values(self) -> Tensor:
         """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
-    def var(self, dim: builtins.int | Sequence[builtins.int] | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+    def var(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
         """Return the variance over dim: the sum of squared deviations over the number of elements minus
         correction.
 
@@ -3928,7 +3928,7 @@ class TensorMethods:
         """
     @property
     def volatile(self) -> builtins.bool: ...
-    def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def vsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the first axis of two or more."""
     def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return this tensor where condition holds, other elsewhere.

@@ -73,9 +73,7 @@ class ZmqAgent(RpcAgent):
         security: Security,
     ) -> None:
         require_name(name)
-        self.options = options
-        self.store = store
-        self.counts = CallCounts()
+        self.options, self.store, self.counts = options, store, CallCounts()
         self.gil_waits = TimeSeriesMetricsTracker()
         self._switch_interval_before: float | None = None
         options.limits.set_for_sockets()

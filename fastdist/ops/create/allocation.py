@@ -13,15 +13,16 @@ from ...core.dtypes import FLOAT8, DType, dtype_of
 from ...core.errors import DTypeError
 from ...core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
 from ...core.short_repr import short_repr
-from ...devices.backend import Result, backend_of
+from ...devices.backend import Backend, Result, backend_of
 from ...devices.cpu import copy_into
 from ...devices.gpus import device_count
 from ...dispatch.composite import SignatureWithOut
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...interpreters.sparse_rules import refusal
 from ...language.scalar import Body, parse
 from ...tensor.constants import held
 from ...tensor.layout import Shape, memory_order
+from ...tensor.methods import DeviceLike
 from ...tensor.tensor import Tensor, from_array, layout_of, wrap
 from ..listed_numbers import require_real
 
@@ -75,7 +76,7 @@ def new_filled(
     write: Callable[[Any, Any], None] | None,
     shape: Shape,
     dtype: DType,
-    device: Any,
+    device: DeviceLike,
     requires_grad: bool,
     layout: MemoryLayout | None = None,
     pin_memory: bool = False,
@@ -109,7 +110,7 @@ def filled(
     number: Any,
     shape: Shape,
     dtype: DType,
-    device: Any,
+    device: DeviceLike,
     requires_grad: bool,
     layout: MemoryLayout | None,
     pin_memory: bool,
@@ -124,18 +125,18 @@ def filled(
             return np.zeros(shape, dtype.numpy)  # the pages come with their first use
         return laid_in(_empty(shape, dtype.numpy), number)
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         if number is not None:
             write_number(backend, number, raw)
 
     return new_filled(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
-def write_nothing(backend: Any, raw: Any) -> None:
+def write_nothing(backend: Backend, raw: Any) -> None:
     """Leave a raw array as it is: one of the meta device has no values."""
 
 
-def number_like(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
+def number_like(input: Tensor, value: Tensor | complex, make: Callable[..., Any] = held) -> Tensor:
     """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
     dtype, where = input._layout.dtype, input._layout.device
     number = make(value, dtype)
@@ -144,7 +145,7 @@ def number_like(input: Tensor, value: Any, make: Callable[..., Any] = held) -> T
     return filled(number, (), dtype, where, False, None, False)
 
 
-def write_number(backend: Any, number: Any, raw: Any) -> None:
+def write_number(backend: Backend, number: Any, raw: Any) -> None:
     """Write a number into all of a raw array of a device."""
     backend.pointwise(_itself(), [np.asarray(number, raw.dtype)], raw)
 
@@ -162,7 +163,7 @@ def fills_out(call: F) -> F:
     """
 
     @functools.wraps(call)
-    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def public(*args: Any, out: GivenOut = None, **kwargs: Any) -> Any:
         if out is None:
             return call(*args, **kwargs)
         if not isinstance(out, Tensor):
@@ -182,7 +183,7 @@ def fills_out(call: F) -> F:
     return public  # type: ignore[return-value]
 
 
-def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
+def require_ordinary(layout: MemoryLayout | None, pin_memory: bool, device: Device) -> None:
     """Raise RuntimeError unless the layout is strided; memory may be pinned only on the CPU, and
     with a GPU.
     """
@@ -226,7 +227,7 @@ def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
 
 
 def like(
-    input: Tensor, dtype: DType | None, device: Any, name: str | None = None
+    input: Tensor, dtype: DType | None, device: DeviceLike, name: str | None = None
 ) -> tuple[DType, Any]:
     """Return dtype and device, those of input unless given.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ...interpreters.torch_function import overridable_by_modes
 from ...tensor.axes import sizes_of
 from ...tensor.constants import fits, held
 from ...tensor.dlpack import from_dlpack
+from ...tensor.methods import DeviceLike, Number
 from ...tensor.promotion import dtype_of_number, dtype_or_default
 from ...tensor.tensor import Tensor, from_users_array
 from ..listed_numbers import array_of_lists, dtype_among
@@ -160,11 +162,11 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 @fills_out
 def full(
     size: tuple[int, ...],
-    fill_value: Any,
+    fill_value: Tensor | Number,
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -194,10 +196,10 @@ def full(
 @checked
 @fills_out
 def zeros(
-    *size: Any,
+    *size: int | Sequence[int],
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -226,10 +228,10 @@ def zeros(
 @checked
 @fills_out
 def ones(
-    *size: Any,
+    *size: int | Sequence[int],
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -256,10 +258,10 @@ def ones(
 @checked
 @fills_out
 def empty(
-    *size: Any,
+    *size: int | Sequence[int],
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -292,7 +294,7 @@ def zeros_like(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -326,7 +328,7 @@ def ones_like(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -358,7 +360,7 @@ def empty_like(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -390,11 +392,11 @@ def empty_like(
 @checked
 def full_like(
     input: Tensor,
-    fill_value: Any,
+    fill_value: Tensor | Number,
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,

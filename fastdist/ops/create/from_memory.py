@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from ...system.file_memory import map_file
 from ...tensor.axes import sizes_of
 from ...tensor.constants import placed
 from ...tensor.dlpack import from_dlpack
+from ...tensor.methods import DeviceLike
 from ...tensor.promotion import dtype_or_default
 from ...tensor.tensor import Tensor, from_users_array
 from ...tensor.typed_storage import TypedStorage, UntypedStorage
@@ -154,7 +156,7 @@ def from_file(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -175,7 +177,7 @@ def empty_strided(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -205,12 +207,12 @@ def empty_strided(
 
 @checked
 def empty_permuted(
-    size: Any,
+    size: Sequence[int],
     physical_layout: Any,
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -244,7 +246,7 @@ def scalar_tensor(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:

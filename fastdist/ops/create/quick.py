@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -48,7 +48,7 @@ def _layout(dtype: DType, shape: Shape) -> Layout:
     return Layout.of(dtype, CPU, shape)
 
 
-def ones_of(size: Any, dtype: Any) -> Array:
+def ones_of(size: Sequence[int], dtype: Any) -> Array:
     """Return an array of ones, unfilled if it is not small; np.ones takes twice as long."""
     array = np.empty(size, dtype)
     if array.nbytes < LINES_FROM:
@@ -60,7 +60,7 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
     """Return a decorator for a function of `*size`, by which small arrays come from make."""
 
     def decorate(general: F) -> F:
-        def create(*size: Any, dtype: Any = None, **named: Any) -> Any:
+        def create(*size: Any, dtype: DType | None = None, **named: Any) -> Any:
             if named or not size or modes.tracers or chosen.count:
                 return general(*size, dtype=dtype, **named)
             wanted = default.dtype if dtype is None else dtype
@@ -100,7 +100,7 @@ def quick_draws(name: str) -> Callable[..., Any]:
 def _drawn_by(name: str) -> Maker:
     """Return the maker of arrays that the CPU's default generator draws by a method."""
 
-    def draw(size: Any, dtype: Any) -> Array:
+    def draw(size: int | Sequence[int], dtype: Any) -> Array:
         shape = np.empty(size, dtype).shape  # also where the sizes are not a tuple
         if dtype is not _FLOAT32 or math.prod(shape) > _FEW_DRAWS:
             raise TypeError("for the general function")

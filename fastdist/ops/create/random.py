@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.moved_modules import earlier_names
 from ...core.short_repr import short_repr
+from ...devices.backend import Backend
 from ...dispatch.composite import before, composite
 from ...dispatch.target import store_in_out
 from ...interpreters.batch_loop import require_randomness
@@ -24,6 +26,7 @@ from ...random_numbers.generator import CapturedDraws, Generator, default_genera
 from ...tensor.axes import sizes_of
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout, Shape
+from ...tensor.methods import DeviceLike, Number
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor, from_array
 from ..refusals import require_floating_inputs
@@ -47,7 +50,7 @@ def draw_numbers(
     generator: Generator,
     shape: Shape,
     dtype: DType | None,
-    device: Any,
+    device: DeviceLike,
     requires_grad: bool = False,
     layout: MemoryLayout | None = None,
     pin_memory: bool = False,
@@ -77,7 +80,7 @@ def draw_numbers(
         numbers *= math.sqrt(0.5) if kind == "randn" else 1.0
         return numbers.view(dtype.numpy)[..., 0]  # type: ignore[no-any-return]
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         reserve = getattr(generator, f"reserve_{name}")
         given = reserve(drawn, wide, of=part_of_graph(backend, raw, generator))
         parts = backend.reinterpret(raw[..., None], wide) if dtype.is_complex else raw
@@ -94,7 +97,7 @@ def _of_two_parts() -> Body:
     return parse("x * T(0.5 ** 0.5)", ("x",))
 
 
-def part_of_graph(backend: Any, raw: Any, generator: Generator) -> CapturedDraws | None:
+def part_of_graph(backend: Backend, raw: Any, generator: Generator) -> CapturedDraws | None:
     """Return the graph's part of a generator while what fills raw is captured; else None.
 
     Raises  RuntimeError for a generator of the program's own that the graph does not know
@@ -117,7 +120,7 @@ def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
     wide, shape = layout.dtype is float64, layout.shape
     kind = (float64 if wide else float32).numpy
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         part = source.reserve_uniform(shape, kind, of=part_of_graph(backend, raw, source))
         backend.kernel("create.random.open_uniform")(raw, *part, wide)
 
@@ -142,11 +145,11 @@ def set_rng_state(new_state: Tensor) -> None:
 @composite(homes="function", quick=quick_draws("uniform"))
 @fills_out
 def rand(
-    *size: Any,
+    *size: int | Sequence[int],
     generator: Generator | None = None,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -173,11 +176,11 @@ def rand(
 @composite(homes="function", quick=quick_draws("normal"))
 @fills_out
 def randn(
-    *size: Any,
+    *size: int | Sequence[int],
     generator: Generator | None = None,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -208,12 +211,12 @@ def randn(
 def randint(
     low: int | None = None,
     high: int | tuple[int, ...] | None = None,
-    size: Any = None,
+    size: int | Sequence[int] | None = None,
     *,
     generator: Generator | None = None,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -270,7 +273,7 @@ def draw_integers(
     high: Any,
     shape: Shape,
     dtype: DType,
-    device: Any,
+    device: DeviceLike,
     requires_grad: bool = False,
     layout: MemoryLayout | None = None,
     pin_memory: bool = False,
@@ -298,7 +301,7 @@ def draw_integers(
     def values() -> np.ndarray[Any, Any]:
         return generator.integers(low, high, shape).astype(dtype.numpy, copy=False)
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         part = generator.reserve_integers(
             low, high, shape, of=part_of_graph(backend, raw, generator)
         )
@@ -323,7 +326,7 @@ def randperm(
     generator: Generator | None = None,
     dtype: DType = int64,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -368,7 +371,7 @@ def rand_like(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -400,7 +403,7 @@ def randn_like(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -435,7 +438,7 @@ def randint_like(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -454,11 +457,11 @@ def randint_like(
 def normal(
     mean: Any,
     std: Any = 1.0,
-    size: Any = None,
+    size: int | Sequence[int] | None = None,
     *,
     generator: Generator | None = None,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
     require_std(std)
@@ -471,7 +474,7 @@ def normal(
     return drawn * std + mean  # type: ignore[no-any-return]
 
 
-def require_std(std: Any) -> None:
+def require_std(std: Tensor | float) -> None:
     """Raise for a standard deviation, or one of a tensor of them on the CPU, that is negative or
     NaN: others are not waited for.
     """
@@ -484,7 +487,11 @@ def require_std(std: Any) -> None:
 
 @composite()
 def bernoulli(
-    input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
+    input: Tensor,
+    p: Tensor | Number | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return 1 with the probability that input or p gives, else 0.
 

@@ -10,11 +10,13 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import WORDS, float64, float_limits, real_of
 from ...core.errors import DTypeError
+from ...devices.backend import Backend
 from ...dispatch.composite import composite
 from ...dispatch.inplace import copy_result
 from ...random_numbers import rejection
 from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
+from ...tensor.methods import Number
 from ...tensor.tensor import Tensor
 from .. import late_ops
 from ..rounded_ranges import ends_inside, largest_of, largest_whole, may_leave
@@ -106,7 +108,9 @@ def random_(
 
 
 @composite(homes="method")
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+def bernoulli_(
+    self: Tensor, p: Tensor | Number | None = 0.5, *, generator: Generator | None = None
+) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
     return copy_result(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
 
@@ -177,7 +181,7 @@ def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:
     return half_step, 1.0 - half_step
 
 
-def _kept_positive(drawn: Any, like: Tensor, least: float, most: float) -> Any:
+def _kept_positive(drawn: Tensor, like: Tensor, least: float, most: float) -> Any:
     """Return positive numbers, none of which becomes 0 or infinite in the dtype of `like`; they lie
     between least and most before they are rounded.
     """
@@ -205,7 +209,7 @@ def _draw_of(
             drawn = getattr(rejection, name)(source.reserve(layout.numel), *numbers)
             return drawn.reshape(layout.shape).astype(layout.dtype.numpy)  # type: ignore[no-any-return]
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         arrays = [one.contiguous()._array for one in given]
         part = part_of_graph(backend, raw, source) or source
         backend.kernel(f"create.rejection.{name}")(*arrays, raw, *part.reserve(layout.numel))
@@ -253,7 +257,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     return late_ops.gamma_of(input, drawn.clamp(min=least))
 
 
-def log_standard_gamma(input: Any, generator: Generator | None = None) -> Any:
+def log_standard_gamma(input: Tensor, generator: Generator | None = None) -> Any:
     """Return, in float64, the logarithms of the gamma numbers that _standard_gamma draws: finite
     also for concentrations that are so small that the numbers themselves underflow.
     """

@@ -13,8 +13,10 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.linspace import evenly_spaced
 from ...core.memory_format import MemoryLayout
 from ...core.overflow_checks import count_up
+from ...devices.backend import Backend
 from ...dispatch.composite import checked, composite
 from ...tensor.constants import held
+from ...tensor.methods import DeviceLike
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from .. import late_ops
@@ -32,7 +34,7 @@ def arange(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -78,7 +80,7 @@ def arange(
     def values() -> np.ndarray[Any, Any]:
         return rounded(start + count_up(0, count, kind) * step, wanted)
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         backend.kernel("create.ranges.arange")(raw, start, step)
 
     how = None if wanted.is_complex else write
@@ -124,7 +126,7 @@ def range_(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -163,7 +165,7 @@ def linspace(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -193,7 +195,7 @@ def linspace(
     def values() -> np.ndarray[Any, Any]:
         return rounded(evenly_spaced(first, last, steps), wanted)
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         backend.kernel("create.ranges.evenly")(raw, first, last)
 
     # C and NumPy convert numbers beyond int64 differently.
@@ -231,7 +233,7 @@ def eye(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -256,7 +258,7 @@ def eye(
     wanted = dtype_or_default(dtype)
     shape = (n, n if m is None else m)
 
-    def write(backend: Any, raw: Any) -> None:
+    def write(backend: Backend, raw: Any) -> None:
         row, element = shape[1], raw.dtype.itemsize
         write_number(backend, 0, raw)
         diagonal = (min(shape),), ((row + 1) * element,)
@@ -288,7 +290,7 @@ def logspace(
     base: float = 10.0,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return base to the powers linspace(start, end, steps), both included."""

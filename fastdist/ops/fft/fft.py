@@ -11,7 +11,7 @@ Raises  RuntimeError for half types, of which PyTorch has no transforms on the C
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.signature import ArgumentError
-from ...tensor.axes import DimError, normalize_axis
+from ...tensor.axes import Axes, DimError, Dims, normalize_axis
+from ...tensor.methods import DeviceLike
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from ..create.allocation import fills_out, finish, rounded
@@ -108,78 +109,102 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
 
 @composite(homes="fft", out="kind")
-def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def fftn(
+    input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
+) -> Tensor:
     """Return fft along each of dim: all axes, or as many of the last as s has lengths."""
     return _all_complex(input, s, dim, norm, True)
 
 
 @composite(homes="fft", out="kind")
-def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def ifftn(input: Tensor, s: Any = None, dim: Axes = None, norm: str | None = None) -> Tensor:
     """Return the inverse of fftn."""
     return _all_complex(input, s, dim, norm, False)
 
 
 @composite(homes="fft", out="kind")
-def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def rfftn(
+    input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
+) -> Tensor:
     """Return rfft along the last of dim, and fft of that along the others."""
     return _half_of_all(input, s, dim, norm)
 
 
 @composite(homes="fft", out="kind")
-def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def irfftn(
+    input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
+) -> Tensor:
     """Return the real numbers that rfftn makes input of."""
     return _all_real(input, s, dim, norm)
 
 
 @composite(homes="fft", out="kind")
-def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def hfftn(
+    input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
+) -> Tensor:
     """Return hfft along the last axis of dim, after fft along the other axes of dim."""
     return _all_hermitian(input, s, dim, norm)
 
 
 @composite(homes="fft", out="kind")
-def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def ihfftn(
+    input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
+) -> Tensor:
     """Return the half that hfftn makes real numbers of."""
     return _half_hermitian(input, s, dim, norm)
 
 
 @composite(homes="fft", out="kind")
-def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def fft2(
+    input: Tensor, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
+) -> Tensor:
     """Return fftn along the last two axes."""
     return _all_complex(input, s, _told(dim), norm, True)
 
 
 @composite(homes="fft", out="kind")
-def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def ifft2(
+    input: Tensor, s: Any = None, dim: int | Sequence[int] = (-2, -1), norm: str | None = None
+) -> Tensor:
     """Return ifftn along the last two axes."""
     return _all_complex(input, s, _told(dim), norm, False)
 
 
 @composite(homes="fft", out="kind")
-def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def rfft2(
+    input: Tensor, s: Any = None, dim: int | Sequence[int] = (-2, -1), norm: str | None = None
+) -> Tensor:
     """Return rfftn along the last two axes."""
     return _half_of_all(input, s, _told(dim), norm)
 
 
 @composite(homes="fft", out="kind")
-def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def irfft2(
+    input: Tensor, s: Any = None, dim: int | Sequence[int] = (-2, -1), norm: str | None = None
+) -> Tensor:
     """Return irfftn along the last two axes."""
     return _all_real(input, s, _told(dim), norm)
 
 
 @composite(homes="fft", out="kind")
-def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def hfft2(
+    input: Tensor, s: Any = None, dim: int | Sequence[int] = (-2, -1), norm: str | None = None
+) -> Tensor:
     """Return hfftn along the last two axes."""
     return _all_hermitian(input, s, _told(dim), norm)
 
 
 @composite(homes="fft", out="kind")
-def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def ihfft2(
+    input: Tensor, s: Any = None, dim: int | Sequence[int] = (-2, -1), norm: str | None = None
+) -> Tensor:
     """Return ihfftn along the last two axes."""
     return _half_hermitian(input, s, _told(dim), norm)
 
 
-def _all_complex(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -> Tensor:
+def _all_complex(
+    input: Tensor, s: Sequence[int] | None, dim: Any, norm: str | None, forward: bool
+) -> Tensor:
     input = computable(input, is_complex=True)
     axes, lengths = _axes(input, s, dim)
     divided = divided_by(norm, forward)
@@ -188,19 +213,19 @@ def _all_complex(input: Tensor, s: Any, dim: Any, norm: str | None, forward: boo
     return _c2c(_fitted(input, axes, lengths), axes, divided, forward)
 
 
-def _half_of_all(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+def _half_of_all(input: Tensor, s: Sequence[int] | None, dim: Any, norm: str | None) -> Tensor:
     _require_real("rfftn expects a real-valued input tensor, but got", input)
     input = computable(input)
     axes, lengths = _some_axes("rfftn", input, s, dim)
     return _r2c(_fitted(input, axes, lengths), axes, divided_by(norm, True), True)
 
 
-def _all_real(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+def _all_real(input: Tensor, s: Sequence[int] | None, dim: Any, norm: str | None) -> Tensor:
     input, axes, n = _half_of("irfftn", input, s, dim)
     return _c2r(input, axes, divided_by(norm, False), n)
 
 
-def _all_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+def _all_hermitian(input: Tensor, s: Sequence[int] | None, dim: Any, norm: str | None) -> Tensor:
     input, axes, n = _half_of("hfftn", input, s, dim)
     divided = divided_by(norm, True)
     if axes[1:]:
@@ -208,7 +233,7 @@ def _all_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
     return _c2r(conjugate(input), axes[-1:], divided, n)
 
 
-def _half_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+def _half_hermitian(input: Tensor, s: Sequence[int] | None, dim: Any, norm: str | None) -> Tensor:
     _require_real("Only supports floating-point dtypes, but found:", input)
     input = computable(input)
     axes, lengths = _some_axes("ihfftn", input, s, dim)
@@ -237,7 +262,7 @@ def _require_real(words: str, input: Tensor) -> None:
         raise DTypeError(f"{words} {WORDS[input._layout.dtype]}: take its real or imag")
 
 
-def _axis(dim: Any, ndim: int) -> int:
+def _axis(dim: Dims, ndim: int) -> int:
     """Return dim counted from the last axis, -1."""
     if not ndim:
         raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")
@@ -312,7 +337,7 @@ def _listed(name: str, values: Any) -> tuple[int, ...]:
     raise ArgumentError(f"argument '{name}' must be tuple of ints, {found}")
 
 
-def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
+def _axes(input: Tensor, s: Any, dim: Sequence[int] | None) -> tuple[tuple[int, ...], list[int]]:
     """Return the axes that are transformed, counted from the last, and how long."""
     shape = input._layout.shape
     axes = tuple(range(-len(shape), 0))
@@ -343,14 +368,18 @@ def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
     return axes, lengths
 
 
-def _some_axes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
+def _some_axes(
+    name: str, input: Tensor, s: Sequence[int] | None, dim: Sequence[int] | None
+) -> tuple[tuple[int, ...], list[int]]:
     axes, lengths = _axes(input, s, dim)
     if not axes:
         raise ShapeError(f"{name} must transform at least one axis")
     return axes, lengths
 
 
-def _half_of(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[int, ...], int]:
+def _half_of(
+    name: str, input: Tensor, s: Any, dim: Sequence[int] | None
+) -> tuple[Tensor, tuple[int, ...], int]:
     """Return the half of a transform along the axes of several, these, and how many numbers there
     are along the last.
     """
@@ -374,7 +403,7 @@ def fftfreq(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -394,7 +423,7 @@ def rfftfreq(
     *,
     dtype: DType | None = None,
     layout: MemoryLayout | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -423,18 +452,18 @@ def _frequencies(places: Any, span: float, dtype: DType | None) -> Any:
 
 
 @composite(homes="fft")
-def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fftshift(input: Tensor, dim: Axes = None) -> Tensor:
     """Return input with the place 0 moved to the middle of dim, of all axes unless told."""
     return _shifted(input, dim, lambda n: n // 2)
 
 
 @composite(homes="fft")
-def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+def ifftshift(input: Tensor, dim: Axes = None) -> Tensor:
     """Return the inverse of fftshift."""
     return _shifted(input, dim, lambda n: (n + 1) // 2)
 
 
-def _shifted(input: Tensor, dim: Any, by: Any) -> Tensor:
+def _shifted(input: Tensor, dim: Any, by: Callable[..., Any]) -> Tensor:
     shape = input._layout.shape
     dims = (
         range(-len(shape), 0)

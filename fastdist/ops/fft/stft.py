@@ -312,7 +312,7 @@ def _stretches(
     return fft_c2r(each, (-1,), divided, n_fft)
 
 
-def _added_up(stretches: Any, length: int, hop: int) -> Any:
+def _added_up(stretches: Tensor, length: int, hop: int) -> Any:
     """Return signals of that length, the sums of stretches that lie hop apart."""
     batch, count, size = stretches._layout.shape
     columns = stretches.transpose(1, 2)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from ...core.dtypes import complex_of, real_of
 from ...core.errors import ShapeError
 from ...dispatch.structured import Plan, structured
+from ...tensor.axes import Axes
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import real_part
@@ -37,18 +38,18 @@ _BACK: Final = ("forward", "ortho", "backward")
     known_as="_fft_c2c",
     takes_complex=True,
 )
-def fft_c2c(input: Tensor, dim: Any, normalization: int, forward: bool) -> Tensor:
+def fft_c2c(input: Tensor, dim: Axes, normalization: int, forward: bool) -> Tensor:
     """Return the transform of complex numbers along dim."""
 
 
 @fft_c2c.plan
-def _(input: Tensor, dim: Any, normalization: int, forward: bool) -> Plan:
+def _(input: Tensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Plan:
     words = _FORWARD if forward else _BACK
     return Plan(input._layout.shape, input._layout.dtype, (dim, words[normalization], forward))
 
 
 @fft_c2c.vjp("input")
-def _(g: Any, dim: Any, normalization: int, forward: bool) -> Any:
+def _(g: Tensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Any:
     return fft_c2c(g, dim, normalization, not forward)
 
 
@@ -62,7 +63,7 @@ def _(g: Any, dim: Any, normalization: int, forward: bool) -> Any:
     takes_complex=True,
 )
 def fft_r2c(
-    input: Tensor, dim: Any, normalization: int, onesided: bool, doubled: bool = False
+    input: Tensor, dim: Axes, normalization: int, onesided: bool, doubled: bool = False
 ) -> Tensor:
     """Return the transform of real numbers along dim: one half of the last of them, or all of it;
     doubled, what has a twin in the other half counts twice.
@@ -70,7 +71,9 @@ def fft_r2c(
 
 
 @fft_r2c.plan
-def _(input: Tensor, dim: Any, normalization: int, onesided: bool, doubled: bool) -> Plan:
+def _(
+    input: Tensor, dim: tuple[int, ...], normalization: int, onesided: bool, doubled: bool
+) -> Plan:
     shape, numbers = input._layout.shape, (dim, _FORWARD[normalization], onesided, doubled)
     if onesided:
         shape = _with_length(shape, dim[-1], shape[dim[-1]] // 2 + 1)
@@ -79,7 +82,12 @@ def _(input: Tensor, dim: Any, normalization: int, onesided: bool, doubled: bool
 
 @fft_r2c.vjp("input")
 def _(
-    g: Any, input_layout: Layout, dim: Any, normalization: int, onesided: bool, doubled: bool
+    g: Tensor,
+    input_layout: Layout,
+    dim: tuple[int, ...],
+    normalization: int,
+    onesided: bool,
+    doubled: bool,
 ) -> Any:
     if not onesided:
         return real_part(fft_c2c(g, dim, normalization, False)).contiguous()
@@ -96,7 +104,7 @@ def _(
     takes_complex=True,
 )
 def fft_c2r(
-    input: Tensor, dim: Any, normalization: int, last_dim_size: int, halved: bool = False
+    input: Tensor, dim: Axes, normalization: int, last_dim_size: int, halved: bool = False
 ) -> Tensor:
     """Return the real numbers of which input is one half of the transform along dim, last_dim_size
     of them along the last of these; halved, what has a twin in the other half counts half.
@@ -104,18 +112,20 @@ def fft_c2r(
 
 
 @fft_c2r.plan
-def _(input: Tensor, dim: Any, normalization: int, last_dim_size: int, halved: bool) -> Plan:
+def _(
+    input: Tensor, dim: tuple[int, ...], normalization: int, last_dim_size: int, halved: bool
+) -> Plan:
     shape = _with_length(input._layout.shape, dim[-1], last_dim_size)
     numbers = (dim, _BACK[normalization], last_dim_size, halved)
     return Plan(shape, real_of(input._layout.dtype), numbers)
 
 
 @fft_c2r.vjp("input")
-def _(g: Any, dim: Any, normalization: int, halved: bool) -> Any:
+def _(g: Tensor, dim: tuple[int, ...], normalization: int, halved: bool) -> Any:
     return fft_r2c(g, dim, normalization, True, not halved)
 
 
-def _with_length(shape: Any, axis: int, length: int) -> Any:
+def _with_length(shape: tuple[int, ...], axis: int, length: int) -> Any:
     axis += len(shape)
     return (*shape[:axis], length, *shape[axis + 1 :])
 

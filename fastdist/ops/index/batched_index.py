@@ -102,7 +102,7 @@ def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = F
 
 
 def _write_named(
-    target: Any, entries: Sequence[Any], value: Any, level: int, accumulate: bool
+    target: Tensor, entries: Sequence[Any], value: Any, level: int, accumulate: bool
 ) -> None:
     mask = entries[0]
     if len(entries) == 1 and isinstance(mask, Tensor) and mask._layout.dtype is bool_:
@@ -167,7 +167,7 @@ def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
     return _Named(part, places, met, lead, is_scalar)
 
 
-def _behind(places: Any, ndim: int, level: int) -> Any:
+def _behind(places: Tensor, ndim: int, level: int) -> Any:
     """Return the places of all calls, to broadcast behind the axis of the batch."""
     value = value_at(places, level)
     if value is places:
@@ -176,7 +176,7 @@ def _behind(places: Any, ndim: int, level: int) -> Any:
     return value.reshape(size, *(1,) * (ndim - len(shape)), *shape)
 
 
-def _each(level: int, ndim: int, like: Any) -> Any:
+def _each(level: int, ndim: int, like: Tensor) -> Any:
     """Return the numbers of the calls, to broadcast with the places of all of them."""
     size = levels.sizes[level - 1]
     return from_array(np.arange(size).reshape(size, *(1,) * ndim)).to(like.device)

@@ -171,7 +171,7 @@ def _nonzero(mask: Tensor) -> list[Tensor]:
     return axes_of(places_that_hold(mask), layout.shape)
 
 
-def axes_of(places: Any, shape: Shape) -> list[Tensor]:
+def axes_of(places: Tensor, shape: Shape) -> list[Tensor]:
     """Return where places in the C order of shape lie along each axis; of one that has none, 0."""
     found: list[Any] = []
     rest = places

@@ -11,10 +11,10 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.moved_modules import earlier_names
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.op import OPS
+from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import zeros_like
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...interpreters.batched_tensor import level_of, levels, unbatched
 from ...interpreters.batching import along_axes, call_one_by_one, whole
 from ...tensor.axes import DimError, normalize_axis
@@ -97,7 +97,7 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
 
 
 @gather.vjp("input")
-def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
+def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
     return scatter_zeros(g, index, input_layout.shape, dim)
 
 
@@ -119,7 +119,7 @@ def _(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Plan:
 
 
 @scatter_zeros.vjp("input")
-def _(g: Any, index: Tensor, dim: int) -> Any:
+def _(g: Tensor, index: Tensor, dim: int) -> Any:
     return gather(g, dim, index)
 
 
@@ -172,7 +172,7 @@ def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
 
 
 @scatter_src.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     input, index, src = operands
     if not src._layout.shape and index._layout.shape:
         src = src.expand(index._layout.shape)
@@ -181,24 +181,31 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @scatter_src.vjp("input")
-def _(g: Any, index: Tensor, dim: int) -> Any:
+def _(g: Tensor, index: Tensor, dim: int) -> Any:
     return scatter(g, dim, index, 0)
 
 
 @scatter_src.vjp("src")
-def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
+def _(g: Tensor, index: Tensor, src_layout: Layout, dim: int) -> Any:
     found = gather(g, dim, index)
     return _grown(found, src_layout.shape)
 
 
 @scatter_src.jvp
-def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
+def _(
+    input: Tensor,
+    input_t: Tensor | None,
+    index: Tensor,
+    src: Tensor,
+    src_t: Tensor | None,
+    dim: int,
+) -> Any:
     base = zeros_like(input) if input_t is None else input_t
     tangent = zeros_like(src) if src_t is None else src_t
     return scatter_src.general((base, index, tangent), (dim,))
 
 
-def _grown(found: Any, shape: Shape) -> Any:
+def _grown(found: Tensor, shape: Shape) -> Any:
     """Return found in the corner of zeros of shape: src may be larger than index."""
     if found._layout.shape == shape or not shape:
         return found.sum() if not shape and found._layout.shape else found
@@ -252,7 +259,7 @@ def scatter(
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
-def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
+def _met(input: Tensor, dim: int, index: Tensor, given: Any, reduce: str) -> Tensor:
     from ..create.allocation import number_like
 
     if reduce not in ("add", "multiply"):
@@ -284,17 +291,24 @@ def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
 
 
 @scatter_add.vjp("input")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     return g * 1
 
 
 @scatter_add.vjp("src")
-def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
+def _(g: Tensor, index: Tensor, src_layout: Layout, dim: int) -> Any:
     return _grown(gather(g, dim, index), src_layout.shape)
 
 
 @scatter_add.jvp
-def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
+def _(
+    input: Tensor,
+    input_t: Tensor | None,
+    index: Tensor,
+    src: Tensor,
+    src_t: Tensor | None,
+    dim: int,
+) -> Any:
     base = zeros_like(input) if input_t is None else input_t
     return base if src_t is None else base.scatter_add(dim, index, src_t)
 
@@ -334,7 +348,7 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
 
 
 @select_slices.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     input, index = operands
     shape = input._layout.shape
     if not shape:
@@ -352,7 +366,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @select_slices.vjp("input")
-def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
+def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
     from ..create.creation import zeros
 
     # A zero that stands for all: they are written once.
@@ -362,7 +376,7 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 
 
 @composite(known_as="")
-def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the slices of input at index along dim, as a copy.
 
     Args:
@@ -424,7 +438,7 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
 
 
 @add_slices.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     shape, (dim, alpha) = operands[0]._layout.shape, attributes
     if not shape or not operands[2]._layout.shape:
         return call_one_by_one(op, operands, attributes, level)
@@ -446,18 +460,25 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @add_slices.vjp("input")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     return g * 1
 
 
 @add_slices.vjp("source")
-def _(g: Any, index: Tensor, dim: int, alpha: float) -> Any:
+def _(g: Tensor, index: Tensor, dim: int, alpha: float) -> Any:
     found = select_slices(g, index, dim)
     return found if alpha == 1 else found * alpha
 
 
 @add_slices.jvp
-def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: float) -> Any:
+def _(
+    input: Tensor,
+    input_t: Tensor | None,
+    index: Tensor,
+    source_t: Tensor | None,
+    dim: int,
+    alpha: float,
+) -> Any:
     base = zeros_like(input) if input_t is None else input_t
     return base if source_t is None else add_slices(base, index, source_t, dim, alpha)
 
@@ -470,7 +491,7 @@ def index_add(
     return add_slices(input, index_vector("index_add", index), source, dim, alpha)
 
 
-def counted_from_front(index: Any, n: int, refusal: str) -> Any:
+def counted_from_front(index: Tensor, n: int, refusal: str) -> Any:
     """Return index with n added to what is negative: -1 is the last.
 
     Raises  IndexError, with the words of refusal, for what lies outside of -n ... n - 1; on a GPU
@@ -497,7 +518,7 @@ def is_seen_by_kernels_alone(values: Tensor) -> bool:
     return values._layout.device.type in ("cuda", "meta")
 
 
-def range_of(index: Any) -> tuple[int, int]:
+def range_of(index: Tensor) -> tuple[int, int]:
     every: Any = unbatched(index)
     return (int(every.min()), int(every.max())) if every._layout.numel else (0, -1)
 

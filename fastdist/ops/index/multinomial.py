@@ -64,7 +64,7 @@ def multinomial(
     return store_in_out("multinomial", out, found, ())
 
 
-def _with_replacement(chances: Any, num_samples: int, generator: Generator | None) -> Tensor:
+def _with_replacement(chances: Tensor, num_samples: int, generator: Generator | None) -> Tensor:
     layout = chances._layout
     if layout.device is not CPU:
         return _with_replacement_on_device(chances, num_samples, generator)  # type: ignore[no-any-return]
@@ -144,7 +144,7 @@ def _in_blocks(rows: Any, block: int) -> Any:
     return filled
 
 
-def _inside(cells: Any, rest: Any) -> Any:
+def _inside(cells: Any, rest: Tensor | None) -> Any:
     """Return the place inside of each block of chances where their running sum exceeds rest."""
     # NumPy adds whole rows four times as fast as it makes running sums.
     running = cells.T.astype(np.float64, order="C")
@@ -157,7 +157,9 @@ def _inside(cells: Any, rest: Any) -> Any:
     return found
 
 
-def _with_replacement_on_device(chances: Any, num_samples: int, generator: Any) -> Any:
+def _with_replacement_on_device(
+    chances: Tensor, num_samples: int, generator: Generator | None
+) -> Any:
     running = chances.to(float64).cumsum(-1)
     total = running[..., -1:]
     wanted = total.expand(*chances._layout.shape[:-1], num_samples)

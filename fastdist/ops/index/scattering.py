@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.dtypes import WORDS, bool_, int64
@@ -104,7 +105,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return copy  # type: ignore[no-any-return]
 
 
-def _not_counted_from_behind(places: Any, length: int, axis: int) -> Any:
+def _not_counted_from_behind(places: Tensor, length: int, axis: int) -> Any:
     """Return places, of which what is negative lies outside, though an index counts from behind.
 
     Raises  IndexError for what lies outside; on a GPU see Note [Places outside]
@@ -178,7 +179,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return flat.reshape(input._layout.shape)  # type: ignore[no-any-return]
 
 
-def _written(input: Any, src: Tensor, view: Any) -> Tensor:
+def _written(input: Tensor, src: Tensor, view: Callable[..., Any]) -> Tensor:
     """Return a copy of input with src in the part of it that view, a function, returns."""
     copy = writable_copy(input, (src,)) if levels.depth else input.clone()
     part = view(copy)
@@ -188,7 +189,7 @@ def _written(input: Any, src: Tensor, view: Any) -> Tensor:
             f"{list(src._layout.shape)}, slice size = {list(part._layout.shape)}"
         )
     part.copy_(src)
-    return copy  # type: ignore[no-any-return]
+    return copy
 
 
 @composite(node="select_scatter")
@@ -222,7 +223,11 @@ def diagonal_scatter(
 
 @composite(node="as_strided_scatter")
 def as_strided_scatter(
-    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
 ) -> Tensor:
     """Return a copy of input with src in the place of its as_strided view."""
     return _written(input, src, lambda copy: as_strided(copy, size, stride, storage_offset))
@@ -251,10 +256,10 @@ def scatter_reduce(
 
 
 def _reduced(
-    input: Any, axis: int, index: Any, src: Any, reduce: str, *, include_self: bool
+    input: Tensor, axis: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool
 ) -> Tensor:
     if not index._layout.numel:
-        return input.clone()  # type: ignore[no-any-return]
+        return input.clone()
     if not input._layout.shape:
         index, src = (one if one._layout.shape else one.reshape(1) for one in (index, src))
         found: Any = _reduced(input.reshape(1), 0, index, src, reduce, include_self=include_self)
@@ -286,11 +291,11 @@ def _(
 
 @reduced.vjp("input", "src")
 def _(
-    g: Any,
-    out: Any,
-    input: Any,
-    index: Any,
-    src: Any,
+    g: Tensor,
+    out: Tensor,
+    input: Tensor,
+    index: Tensor,
+    src: Tensor,
     axis: int,
     reduce: str,
     include_self: bool,
@@ -305,12 +310,12 @@ def _(
 
 @reduced.jvp
 def _(
-    input_t: Any,
-    src_t: Any,
-    out: Any,
-    input: Any,
-    index: Any,
-    src: Any,
+    input_t: Tensor | None,
+    src_t: Tensor | None,
+    out: Tensor,
+    input: Tensor,
+    index: Tensor,
+    src: Tensor,
     axis: int,
     reduce: str,
     include_self: bool,
@@ -324,12 +329,12 @@ def _(
     return _times(tangent, shared)
 
 
-def _times(x: Any, slope: Any) -> Any:
+def _times(x: Tensor, slope: Tensor | None) -> Any:
     return x if slope is None else x * slope
 
 
 def _slopes(
-    out: Any, input: Any, index: Any, src: Any, axis: int, reduce: str, include_self: bool
+    out: Any, input: Tensor, index: Any, src: Any, axis: int, reduce: str, include_self: bool
 ) -> tuple[Any, Any, Any]:
     """Return the factor that the slopes of each place share, the rest of the slope by the old
     value, as if that were included, and the rest by the elements of src; None stands for ones.

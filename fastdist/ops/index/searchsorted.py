@@ -12,6 +12,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import (
     level_of,
@@ -39,7 +40,7 @@ def _(input: Tensor, rows: Tensor, right: bool) -> Plan:
 
 
 @sorted_places.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     """Let each call have its row, or all the same one."""
     size = levels.sizes[level - 1]
     input, rows = (value_at(one, level, size=size) for one in operands)
@@ -63,7 +64,7 @@ def _(input: Tensor, upto: Tensor, count: int) -> Plan:
     return Plan((count,), int64, ())
 
 
-def places_that_hold(input: Any) -> Any:
+def places_that_hold(input: Tensor) -> Any:
     """Return the places of what is not 0 in input's flat order. Waits once for a device, for their
     number.
     """
@@ -74,7 +75,7 @@ def places_that_hold(input: Any) -> Any:
     return hits(holds, upto, int(upto[-1]))
 
 
-def ends_of(input: Any) -> tuple[Any, Any]:
+def ends_of(input: Tensor) -> tuple[Any, Any]:
     """Return the smallest and the largest number of input, which is not empty. Waits once for a
     device.
     """

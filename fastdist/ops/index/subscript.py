@@ -109,7 +109,7 @@ def _(input: Tensor, places: Places) -> Plan:
 
 
 @take_places.vjp("input")
-def _(g: Any, input_layout: Layout, places: Places) -> Any:
+def _(g: Tensor, input_layout: Layout, places: Places) -> Any:
     places.require_unchanged()
     return put_zeros.general((g,), (input_layout.shape, places))
 
@@ -132,7 +132,7 @@ def _(input: Tensor, shape: Shape, places: Places) -> Plan:
 
 
 @put_zeros.vjp("input")
-def _(g: Any, places: Places) -> Any:
+def _(g: Tensor, places: Places) -> Any:
     return take_places.general((g,), (places,))
 
 
@@ -149,7 +149,7 @@ def _(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Plan:
 
 
 @put_places.vjp("input")
-def _(g: Any, places: Places, accumulate: bool) -> Any:
+def _(g: Tensor, places: Places, accumulate: bool) -> Any:
     places.require_unchanged()
     if accumulate:
         return g * 1
@@ -157,13 +157,13 @@ def _(g: Any, places: Places, accumulate: bool) -> Any:
 
 
 @put_places.vjp("src")
-def _(g: Any, places: Places) -> Any:
+def _(g: Tensor, places: Places) -> Any:
     places.require_unchanged()
     return take_places.general((g,), (places,))
 
 
 @put_places.jvp
-def _(input: Any, input_t: Any, src: Any, src_t: Any, places: Places, accumulate: bool) -> Any:
+def _(input: Tensor, input_t: Any, src: Any, src_t: Any, places: Places, accumulate: bool) -> Any:
     base = zeros_like(input) if input_t is None else input_t
     return put_places.general(
         (base, zeros_like(src) if src_t is None else src_t), (places, accumulate)

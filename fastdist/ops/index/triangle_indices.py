@@ -11,6 +11,7 @@ from ...core.dtypes import DType, dtype_of, int64
 from ...core.errors import ShapeError
 from ...core.overflow_checks import require_countable
 from ...dispatch.composite import composite
+from ...tensor.methods import DeviceLike
 from ...tensor.tensor import Tensor
 from ..create.allocation import elsewhere, finish
 from ..create.ranges import arange
@@ -19,7 +20,7 @@ from .searchsorted import searchsorted
 
 
 def _triangle(
-    name: str, row: int, col: int, offset: int, dtype: Any, device: Any, *, upper: bool
+    name: str, row: int, col: int, offset: int, dtype: DType, device: DeviceLike, *, upper: bool
 ) -> Tensor:
     for what, n in (("row", row), ("col", col)):
         if n < 0:
@@ -50,7 +51,7 @@ def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper
 
 @composite(homes="function")
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: Any = None
+    row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: DeviceLike = None
 ) -> Tensor:
     """Return the rows and columns of a matrix's places on and below a diagonal, in order."""
     return _triangle("tril_indices", row, col, offset, dtype, device, upper=False)
@@ -58,7 +59,7 @@ def tril_indices(
 
 @composite(homes="function")
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: Any = None
+    row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: DeviceLike = None
 ) -> Tensor:
     """Return the rows and columns of a matrix's places on and above a diagonal, in order."""
     return _triangle("triu_indices", row, col, offset, dtype, device, upper=True)

@@ -50,14 +50,14 @@ def _(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Plan:
     return Plan(shape, a._layout.dtype, (bool(upper), bool(unitriangular)), compute=a._layout.dtype)
 
 
-def _triangle(matrix: Any, upper: bool, unitriangular: bool) -> Any:
+def _triangle(matrix: Tensor, upper: bool, unitriangular: bool) -> Any:
     """Return the part of matrix that is read of a triangle."""
     return matrix.triu(int(unitriangular)) if upper else matrix.tril(-int(unitriangular))
 
 
 @triangular.vjp("a", "b")
 def _(
-    g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, wanted: tuple[bool, ...]
+    g: Tensor, a: Tensor, out: Tensor, upper: bool, unitriangular: bool, wanted: tuple[bool, ...]
 ) -> tuple[Any, Any]:
     by_b = triangular(a.mH, g, not upper, unitriangular)
     by_a = _triangle(-(by_b @ out.mH), upper, unitriangular) if wanted[0] else None
@@ -65,9 +65,11 @@ def _(
 
 
 @triangular.jvp
-def _(a: Any, a_t: Any, b_t: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
+def _(
+    a: Tensor, a_t: Tensor | None, b_t: Tensor | None, out: Tensor, upper: bool, unitriangular: bool
+) -> Any:
     moved = None if a_t is None else _triangle(a_t, upper, unitriangular) @ out
-    right = b_t if moved is None else -moved if b_t is None else b_t - moved
+    right: Any = b_t if moved is None else -moved if b_t is None else b_t - moved
     return triangular(a, right, upper, unitriangular)
 
 
@@ -128,7 +130,7 @@ def _(input: Tensor, upper: bool) -> Plan:
 
 
 @cholesky_parts.vjp("input")
-def _(g: Any, out: Any, upper: bool) -> Any:
+def _(g: Tensor, out: Tensor, upper: bool) -> Any:
     factor, g = (out.mH, g.mH) if upper else (out, g)
     met = factor.mH @ g
     # Both triangles, so that the gradient is a symmetric matrix too. The factor's diagonal is real,
@@ -141,7 +143,7 @@ def _(g: Any, out: Any, upper: bool) -> Any:
 
 
 @cholesky_parts.jvp
-def _(input_t: Any, out: Any, upper: bool) -> Any:
+def _(input_t: Tensor, out: Tensor, upper: bool) -> Any:
     factor = out.mH if upper else out
     below = triangular(factor, input_t, False, False)
     # If the tangent is not Hermitian, PyTorch uses the lower triangle of this product.
@@ -216,14 +218,16 @@ def _(b: Tensor, factor: Tensor, upper: bool) -> Plan:
 # (G + G.mH) @ L of the gradient G by A, has elements outside of the triangle as well: L may change
 # there too. PyTorch returns the same where the other triangle of L is 0. Elsewhere it multiplies by
 # elements that the solution does not depend on.
-def _as_triangle(factor: Any, upper: bool) -> Any:
+def _as_triangle(factor: Tensor, upper: bool) -> Any:
     """Return factor with zeros in its other triangle, which still has derivatives."""
     unread = factor.detach()
     return factor - (unread.tril(-1) if upper else unread.triu(1))
 
 
 @cholesky_solved.vjp("b", "factor")
-def _(g: Any, factor: Any, out: Any, upper: bool, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
+def _(
+    g: Tensor, factor: Tensor, out: Tensor, upper: bool, wanted: tuple[bool, ...]
+) -> tuple[Any, Any]:
     by_b = cholesky_solved(g, factor, upper)
     if not wanted[1]:
         return by_b, None
@@ -233,8 +237,8 @@ def _(g: Any, factor: Any, out: Any, upper: bool, wanted: tuple[bool, ...]) -> t
 
 
 @cholesky_solved.jvp
-def _(factor: Any, b_t: Any, factor_t: Any, out: Any, upper: bool) -> Any:
-    right = b_t
+def _(factor: Tensor, b_t: Tensor | None, factor_t: Tensor | None, out: Tensor, upper: bool) -> Any:
+    right: Any = b_t
     if factor_t is not None:
         triangle = _as_triangle(factor, upper)
         moved = triangle.mH @ factor_t if upper else factor_t @ triangle.mH

@@ -67,7 +67,7 @@ def cov(
     return found.squeeze()  # type: ignore[no-any-return]
 
 
-def _weights(count: int, fweights: Any, aweights: Any) -> Any:
+def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> Any:
     for name, one, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
         if one is None:
             continue

@@ -42,7 +42,7 @@ def _(input: Tensor) -> Plan:
     return Plan(input._layout.shape[:-2], input._layout.dtype)
 
 
-def _cofactors(input: Any, out: Any) -> Any:
+def _cofactors(input: Tensor, out: Tensor) -> Any:
     """Return d determinant / d input: the determinant times the transposed inverse."""
     is_singular = out.detach() == 0
     if not bool(is_singular.any()):
@@ -53,7 +53,7 @@ def _cofactors(input: Any, out: Any) -> Any:
     return where(place, _cofactors_by_values(input), regular)
 
 
-def _cofactors_by_values(input: Any) -> Any:
+def _cofactors_by_values(input: Tensor) -> Any:
     """Return the cofactors by singular values: in the place of each the product of all others."""
     u, values, right, _ = svd_parts(input, False)
     edge = ones((*values.shape[:-1], 1), dtype=values.dtype, device=values.device)
@@ -67,12 +67,12 @@ def _cofactors_by_values(input: Any) -> Any:
 
 
 @determinant.vjp("input")
-def _(g: Any, input: Any, out: Any) -> Any:
+def _(g: Tensor, input: Tensor, out: Tensor) -> Any:
     return g[..., None, None] * conjugate(_cofactors(input, out))
 
 
 @determinant.jvp
-def _(input: Any, input_t: Any, out: Any) -> Any:
+def _(input: Tensor, input_t: Tensor, out: Tensor) -> Any:
     return (_cofactors(input, out) * input_t).sum((-2, -1))
 
 
@@ -112,7 +112,7 @@ def _(input: Tensor) -> Plan:
 
 
 @log_determinant.vjp("input")
-def _(grads: Any, input: Any, outs: Any) -> Any:
+def _(grads: tuple[Tensor | None, ...], input: Tensor, outs: tuple[Tensor, ...]) -> Any:
     g, by_sign = grads
     if by_sign is not None and input._layout.dtype.is_complex:
         # A sign is turned by what the logarithm has of an imaginary part; a real one stands still.
@@ -124,7 +124,7 @@ def _(grads: Any, input: Any, outs: Any) -> Any:
 
 
 @log_determinant.jvp
-def _(input: Any, input_t: Any, outs: Any) -> Any:
+def _(input: Tensor, input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     moved = (inverse_parts(input)[0].mT * input_t).sum((-2, -1))
     if not moved._layout.dtype.is_complex:
         return moved, zeros_like(outs[1])

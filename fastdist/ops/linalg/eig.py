@@ -40,7 +40,7 @@ def _(input: Tensor) -> Plan:
 
 
 @eig_parts.vjp("input")
-def _(grads: Any, outs: Any) -> Any:
+def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     by_values, by_vectors, _ = grads
     values, vectors, _ = outs
     if by_vectors is None:
@@ -59,7 +59,7 @@ def _(grads: Any, outs: Any) -> Any:
 
 
 @eig_parts.jvp
-def _(input_t: Any, outs: Any) -> Any:
+def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     values, vectors, _ = outs
     met = solve_parts(vectors, input_t.to(vectors.dtype) @ vectors)[0]
     moved = vectors @ (met / differences(values))

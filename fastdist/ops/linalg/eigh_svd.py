@@ -14,6 +14,7 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import is_differentiated
+from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..create.creation import zeros, zeros_like
@@ -43,7 +44,7 @@ def _(input: Tensor, upper: bool) -> Plan:
     return Plan(shape[:-1], real_of(dtype), (upper,), extra_outputs=more)
 
 
-def differences(values: Any) -> Any:
+def differences(values: Tensor) -> Any:
     """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
     n = values._layout.shape[-1]
     apart = values.unsqueeze(-2) - values.unsqueeze(-1)
@@ -52,7 +53,7 @@ def differences(values: Any) -> Any:
 
 
 @eigh_parts.vjp("input")
-def _(grads: Any, outs: Any) -> Any:
+def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     by_values, by_vectors, _ = grads
     values, vectors, _ = outs
     if by_vectors is None:
@@ -70,7 +71,7 @@ def _(grads: Any, outs: Any) -> Any:
     return vectors @ met @ vectors.mH
 
 
-def require_no_phase(turned: Any, name: str) -> None:
+def require_no_phase(turned: Tensor, name: str) -> None:
     """Raise RuntimeError for a gradient that depends on the phases of vectors, by how far it turns
     each of them.
 
@@ -85,7 +86,7 @@ def require_no_phase(turned: Any, name: str) -> None:
 
 
 @eigh_parts.jvp
-def _(input_t: Any, outs: Any) -> Any:
+def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     values, vectors, _ = outs
     met = vectors.mH @ input_t @ vectors
     return met.diagonal(dim1=-2, dim2=-1).real, vectors @ (met / differences(values)), None
@@ -173,7 +174,7 @@ def _(input: Tensor, full_matrices: bool) -> Plan:
     return Plan((*batch, m, rows), dtype, (bool(full_matrices),), extra_outputs=more)
 
 
-def _reduced(outs: Any) -> tuple[Any, Any, Any]:
+def _reduced(outs: tuple[Tensor, ...]) -> tuple[Any, Any, Any]:
     """Return U, S and Vh as they are of full_matrices=False."""
     u, values, right = outs[:3]
     k = values._layout.shape[-1]
@@ -182,12 +183,12 @@ def _reduced(outs: Any) -> tuple[Any, Any, Any]:
     return u, values, right if right._layout.shape[-2] == k else right.narrow(-2, 0, k)
 
 
-def _skewed(x: Any) -> Any:
+def _skewed(x: Tensor) -> Any:
     return x - x.mH
 
 
 @svd_parts.vjp("input")
-def _(grads: Any, input_layout: Any, outs: Any) -> Any:
+def _(grads: tuple[Tensor | None, ...], input_layout: Layout, outs: tuple[Tensor, ...]) -> Any:
     u, values, right = _reduced(outs)
     by_u, by_values, by_right, _ = grads
     *_, m, n = input_layout.shape
@@ -221,7 +222,7 @@ def _(grads: Any, input_layout: Any, outs: Any) -> Any:
     return found
 
 
-def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
+def _by_phases(turned: Tensor | None, turned_right: Tensor | None, values: Tensor) -> Any:
     """Return the gradient's part along the phases of pairs of vectors, which LAPACK chooses freely.
 
     Raises  RuntimeError for gradients that depend on the choice
@@ -244,7 +245,7 @@ def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
 
 
 @svd_parts.jvp
-def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
+def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], full_matrices: bool) -> Any:
     u, values, right = _reduced(outs)
     *batch, m, n = input._layout.shape
     k = min(m, n)
@@ -295,7 +296,7 @@ _NOT_FINITE = (
 )
 
 
-def _require_no_driver(name: str, driver: Any) -> None:
+def _require_no_driver(name: str, driver: str | None) -> None:
     if driver is not None:
         raise RuntimeError(
             f"torch.linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs "

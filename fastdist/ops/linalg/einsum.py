@@ -122,7 +122,7 @@ def _letters(part: str, ndim: int, dots: int) -> list[str]:
     return [*before, *([str(i) for i in range(dots - middle, dots)] if has_dots else []), *after]
 
 
-def _single(tensor: Any, letters: list[str], number: int) -> tuple[Any, list[str]]:
+def _single(tensor: Tensor, letters: list[str], number: int) -> tuple[Any, list[str]]:
     """Return operand `number` with each letter once: a repeated letter takes the diagonal.
 
     Raises  RuntimeError where the axes of a repeated letter differ in size
@@ -145,7 +145,7 @@ def _single(tensor: Any, letters: list[str], number: int) -> tuple[Any, list[str
 
 
 def _contract(
-    a: Any, a_letters: list[str], b: Any, b_letters: list[str], later: set[str]
+    a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
 ) -> tuple[Any, list[str]]:
     """Return the product of two operands, summed over the letters that nobody needs later.
 
@@ -175,7 +175,7 @@ def _contract(
 
 
 def _sum_stretched(
-    a: Any, a_letters: list[str], b: Any, b_letters: list[str], later: set[str]
+    a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
 ) -> tuple[Any, Any]:
     """Return both operands; one that is longer than 1 where the other broadcasts is summed first,
     and keeps an axis of length 1.
@@ -197,7 +197,7 @@ def _sum_stretched(
 
 
 def _without_ones(
-    a: Any, a_letters: list[str], b: Any, b_letters: list[str], later: set[str]
+    a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
 ) -> tuple[Any, list[str], Any, list[str]]:
     """Return both operands without summed letters whose axis has length 1."""
     found: list[Any] = []
@@ -212,7 +212,7 @@ def _without_ones(
     return found[0], found[1], found[2], found[3]
 
 
-def _aligned(tensor: Any, letters: list[str], order: list[str]) -> Any:
+def _aligned(tensor: Tensor, letters: list[str], order: list[str]) -> Any:
     """Return tensor with an axis for each letter of order, of length 1 where tensor has none."""
     here = [letter for letter in order if letter in letters]
     tensor = permute(tensor, *[letters.index(letter) for letter in here])
@@ -222,7 +222,7 @@ def _aligned(tensor: Any, letters: list[str], order: list[str]) -> Any:
     return tensor.reshape([lengths.get(letter, 1) for letter in order])
 
 
-def _lengths(a: Any, a_letters: list[str], b: Any, b_letters: list[str]) -> dict[str, int]:
+def _lengths(a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str]) -> dict[str, int]:
     lengths: dict[str, int] = {}
     for tensor, letters in ((a, a_letters), (b, b_letters)):
         for letter, n in zip(letters, tensor._layout.shape, strict=True):
@@ -236,7 +236,7 @@ def _lengths(a: Any, a_letters: list[str], b: Any, b_letters: list[str]) -> dict
     return lengths
 
 
-def _sum_alone(tensor: Any, letters: list[str], needed: set[str]) -> tuple[Any, list[str]]:
+def _sum_alone(tensor: Tensor, letters: list[str], needed: set[str]) -> tuple[Any, list[str]]:
     gone = tuple(i for i, letter in enumerate(letters) if letter not in needed)
     if not gone:
         return tensor, letters
@@ -244,7 +244,7 @@ def _sum_alone(tensor: Any, letters: list[str], needed: set[str]) -> tuple[Any, 
 
 
 def _grouped(
-    tensor: Any, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]
+    tensor: Tensor, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]
 ) -> Any:
     """Return tensor with an axis for each group of letters."""
     order = [letter for group in groups for letter in group]
@@ -264,7 +264,7 @@ def _grouped(
     return tensor.reshape(shape)
 
 
-def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
+def _finish(result: Tensor, letters: list[str], output: list[str]) -> Tensor:
     result, letters = _sum_alone(result, letters, set(output))
     if set(letters) != set(output):
         raise ShapeError(f"einsum(): the result names {output}, the operands have {letters}")
@@ -302,7 +302,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return einsum(f"{a_letters},{''.join(b_letters)}->{''.join(kept)}", a, b)
 
 
-def _summed_to_fit(a: Any, left: list[int], b: Any, right: list[int]) -> tuple[Any, Any]:
+def _summed_to_fit(a: Tensor, left: list[int], b: Tensor, right: list[int]) -> tuple[Any, Any]:
     """Return both operands, after summing each axis whose partner in the other has length 1.
 
     Integers keep their dtype, unlike in sum().

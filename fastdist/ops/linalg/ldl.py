@@ -44,12 +44,12 @@ def _(input: Tensor, hermitian: bool) -> Plan:
 
 
 @ldl_parts.vjp("input")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     raise NoDerivativeError("derivative for aten::linalg_ldl_factor_ex is not implemented")
 
 
 @ldl_parts.jvp
-def _(input_t: Any) -> Any:
+def _(input_t: Tensor) -> Any:
     raise NoDerivativeError("derivative for aten::linalg_ldl_factor_ex is not implemented")
 
 
@@ -73,12 +73,12 @@ def _(factors: Tensor, pivots: Tensor, b: Tensor, hermitian: bool) -> Plan:
 
 
 @ldl_solved.vjp("factors", "b")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     raise NoDerivativeError("derivative for aten::linalg_ldl_solve is not implemented")
 
 
 @ldl_solved.jvp
-def _(factors_t: Any, b_t: Any) -> Any:
+def _(factors_t: Tensor, b_t: Tensor) -> Any:
     raise NoDerivativeError("derivative for aten::linalg_ldl_solve is not implemented")
 
 
@@ -159,7 +159,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     return ldl_solved(LD, pivots.unsqueeze(-1), B, bool(hermitian))
 
 
-def _require_pivots(name: str, LD: Tensor, pivots: Any) -> None:
+def _require_pivots(name: str, LD: Tensor, pivots: Tensor) -> None:
     if pivots._layout.dtype is not int32 and pivots._layout.dtype is not int64:
         raise DTypeError(f"{name}: Expected pivots to be integers. Got {pivots._layout.dtype.name}")
     if pivots._layout.shape != LD._layout.shape[:-1]:

@@ -77,7 +77,7 @@ def lstsq(
     )
 
 
-def _basis(A: Any, q: int, niter: int) -> Any:
+def _basis(A: Tensor, q: int, niter: int) -> Any:
     """Return q orthonormal columns that nearly span what A does.
 
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 4.4

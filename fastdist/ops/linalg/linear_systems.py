@@ -52,15 +52,15 @@ def _(a: Tensor, b: Tensor) -> Plan:
 
 
 @solve_parts.vjp("a", "b")
-def _(g: Any, a: Any, out: Any, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
+def _(g: Tensor, a: Tensor, out: Tensor, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
     by_b = solve_parts(a.mH, g)[0]
     return -(by_b @ out.mH) if wanted[0] else None, by_b
 
 
 @solve_parts.jvp
-def _(a: Any, a_t: Any, b_t: Any, out: Any) -> Any:
+def _(a: Tensor, a_t: Tensor | None, b_t: Tensor | None, out: Tensor) -> Any:
     moved = None if a_t is None else a_t @ out
-    right = b_t if moved is None else -moved if b_t is None else b_t - moved
+    right: Any = b_t if moved is None else -moved if b_t is None else b_t - moved
     return solve_parts(a, right)[0]
 
 
@@ -127,12 +127,12 @@ def _(input: Tensor) -> Plan:
 
 
 @inverse_parts.vjp("input")
-def _(g: Any, out: Any) -> Any:
+def _(g: Tensor, out: Tensor) -> Any:
     return -(out.mH @ g @ out.mH)
 
 
 @inverse_parts.jvp
-def _(input_t: Any, out: Any) -> Any:
+def _(input_t: Tensor, out: Tensor) -> Any:
     return -(out @ input_t @ out)
 
 
@@ -219,7 +219,7 @@ def _(pivots: Tensor, rows: int) -> Plan:
     return Plan((*pivots._layout.shape[:-1], rows), int64)
 
 
-def _rows_at(matrix: Any, places: Any) -> Any:
+def _rows_at(matrix: Tensor, places: Tensor) -> Any:
     """Return the rows of matrix in another order; batch axes broadcast."""
     batch = batch_of("lu", matrix._layout.shape, (*places._layout.shape, 1))
     shape = (*batch, *matrix._layout.shape[-2:])
@@ -227,7 +227,7 @@ def _rows_at(matrix: Any, places: Any) -> Any:
     return matrix.expand(*shape).gather(-2, index)
 
 
-def _parts(compact: Any) -> tuple[Any, Any, Any, Any]:
+def _parts(compact: Tensor) -> tuple[Any, Any, Any, Any]:
     """Return the square triangles of L and U, and what stands below the one and right of the
     other.
     """
@@ -238,7 +238,7 @@ def _parts(compact: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @lu_parts.vjp("input")
-def _(g: Any, out: Any, others: Any) -> Any:
+def _(g: Tensor, out: Tensor, others: tuple[Tensor, ...]) -> Any:
     m, n = out._layout.shape[-2:]
     square, low, right, _ = _parts(out)
     g_square, g_low, g_right, _k = _parts(g)
@@ -261,7 +261,7 @@ def _(g: Any, out: Any, others: Any) -> Any:
 
 
 @lu_parts.jvp
-def _(input_t: Any, out: Any, others: Any) -> Any:
+def _(input_t: Tensor, out: Tensor, others: tuple[Tensor, ...]) -> Any:
     m, n = out._layout.shape[-2:]
     square, low, right, _k = _parts(out)
     moved = _rows_at(input_t, permutation(others[0], m))
@@ -326,7 +326,7 @@ def lu_factor_ex(
     return return_types.linalg_lu_factor_ex(compact, pivots, info)
 
 
-def _permuting(compact: Any, pivots: Any) -> Tensor:
+def _permuting(compact: Tensor, pivots: Tensor) -> Tensor:
     """Return the P of a compact matrix."""
     m = compact._layout.shape[-2]
     rows: Any = permutation(pivots, m)
@@ -334,7 +334,7 @@ def _permuting(compact: Any, pivots: Any) -> Tensor:
     return _rows_at(identity, rows.argsort(-1))  # type: ignore[no-any-return]
 
 
-def _triangles(compact: Any) -> tuple[Tensor, Tensor]:
+def _triangles(compact: Tensor) -> tuple[Tensor, Tensor]:
     """Return the L and U of a compact matrix."""
     m, n = compact._layout.shape[-2:]
     k = min(m, n)
@@ -396,7 +396,7 @@ def _require_rows(pivots: Tensor, rows: int, too_small: str, too_large: str) -> 
         )
 
 
-def _lu_solve(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
+def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, adjoint: bool) -> Any:
     n = LU._layout.shape[-1]
     rows = permutation(pivots, n)
     if adjoint:

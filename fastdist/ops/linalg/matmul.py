@@ -8,9 +8,12 @@ from typing import Any, Final
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.interpreter import resumed
+from ...devices.backend import Backend
 from ...dispatch.declaration import node_named, recorded_as
-from ...dispatch.op import PLAIN, P, R, declarator
+from ...dispatch.node_writer import OpNode
+from ...dispatch.op import PLAIN, Op, P, R, declarator
 from ...dispatch.structured import Plan, StructuredOp
+from ...dispatch.target import GivenOut
 from ...dispatch.view import view as view_op
 from ...interpreters.batching import aligned
 from ...interpreters.sparse_rules import meet_sparse
@@ -46,7 +49,7 @@ class MatmulOp(StructuredOp[P, R]):
         return all(len(one._layout.shape) > 1 for one in operands) or _are_few(*operands)
 
     def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: GivenOut = None
     ) -> Any:
         input, other = operands
         if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
@@ -151,7 +154,7 @@ matmul.gradients_on_device(gradients_of_matmul)
 
 
 @matmul.names_event
-def _(operands: Any, attributes: Any) -> str:
+def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
     """Return PyTorch's word for a product of so many axes."""
     return _EVENTS.get(tuple([len(operand.shape) for operand in operands]), "bmm")
 
@@ -173,7 +176,7 @@ def without_axes(input: Tensor, count: int) -> Tensor:
 
 
 @without_axes.array
-def _(backend: Any, array: Any, count: int) -> Any:
+def _(backend: Backend, array: Any, count: int) -> Any:
     return array[_FIRST[count]]
 
 
@@ -184,7 +187,7 @@ def _(layout: Layout, count: int) -> Any:
 
 
 @without_axes.raw_gradient
-def _(g: Any, layout: Layout, count: int) -> Any:
+def _(g: Tensor, layout: Layout, count: int) -> Any:
     return g.reshape(layout.shape)
 
 
@@ -194,33 +197,33 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 @without_axes.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     """Return PyTorch's name for the whole product; this Node is the last of several."""
     return "mv" if node.output_layout.shape else "dot"
 
 
 @without_axes.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input,), (count,) = operands, attributes
     return input.value.squeeze((1, 2)[-count:])
 
 
 @matmul.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     _require_match(*operands)  # without axes, the batch would pass for one
     return op.general(tuple(aligned(operands, level)), attributes)
 
 
 @matmul.vjp("input")
-def _(g: Any, other: Any, input_layout: Layout) -> Tensor:
+def _(g: Tensor, other: Tensor, input_layout: Layout) -> Tensor:
     axes = len(input_layout.shape), len(other._layout.shape)
     if axes[1] == 1:  # of a matrix, each row has its own g
-        return (g.unsqueeze(1) if axes[0] == 2 else g) * conjugate(other)  # type: ignore[no-any-return]
+        return (g.unsqueeze(1) if axes[0] == 2 else g) * conjugate(other)
     return matmul(g, conjugate(other).transpose(-2, -1))
 
 
 @matmul.vjp("other")
-def _(g: Any, input: Any, other_layout: Layout) -> Tensor:
+def _(g: Tensor, input: Tensor, other_layout: Layout) -> Tensor:
     axes = len(input._layout.shape), len(other_layout.shape)
     if axes[0] == 1:  # of a matrix, each column has its own g
         found: Tensor = (conjugate(input).unsqueeze(1) if axes[1] == 2 else conjugate(input)) * g

@@ -66,7 +66,7 @@ _TERMS = 16
 _SMALL_DOUBLE, _SMALL_SINGLE = 0.75, 2.2
 
 
-def _exponential(A: Any) -> Any:
+def _exponential(A: Tensor) -> Any:
     """Return exp's series of A halved often enough, squared as often."""
     if not A._layout.numel:
         return A.clone()

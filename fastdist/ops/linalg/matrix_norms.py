@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr, short_text
 from ...dispatch.composite import composite
-from ...tensor.axes import normalize_axis
+from ...tensor.axes import Axes, normalize_axis
 from ...tensor.tensor import Tensor
 from ..pointwise.masked import where
 from ..reduce.norms import sized, vector_norm
@@ -19,7 +20,7 @@ from .matrix_checks import require_matrix, require_real, require_square
 _SIZES: Any = {"fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2}
 
 
-def _floating(name: str, x: Tensor, dtype: Any) -> Any:
+def _floating(name: str, x: Tensor, dtype: DType | None) -> Any:
     """Return x, in dtype if that is given.
 
     Raises  RuntimeError if it is neither floating nor complex
@@ -99,7 +100,7 @@ def matrix_norm(
     return _extreme(sums, left, ord > 0, keepdim)  # type: ignore[no-any-return]
 
 
-def _extreme(sizes: Any, axis: int, largest: bool, keepdim: bool) -> Any:
+def _extreme(sizes: Tensor, axis: int, largest: bool, keepdim: bool) -> Any:
     """Return the largest, or the smallest, along axis; 0 of none."""
     if not sizes._layout.shape[axis]:
         return sizes.sum(axis, keepdim)
@@ -125,7 +126,7 @@ def _is_of_matrices(ndim: int, dim: Any) -> bool:
 
 @composite(name="norm", homes="linalg", out="same")
 def linalg_norm(
-    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, ord: Any = None, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
     """Return the vector norm of order 2 without ord; with one, the norm of matrices along two
     axes, of vectors along one; see matrix_norm and vector_norm.
@@ -150,13 +151,13 @@ def linalg_norm(
 
 
 @composite(homes="function", out="same")
-def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Axes = (-2, -1), keepdim: bool = False) -> Tensor:
     """Return the sum of the singular values."""
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
 @composite(homes="function", out="same", node="norm.1")
-def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+def frobenius_norm(input: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """Return the root of the sum of squares over dim, one axis or two."""
     return linalg_vector_norm(input, 2, dim, keepdim)
 

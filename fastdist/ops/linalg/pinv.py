@@ -22,9 +22,11 @@ from ...core.dtypes import (
 )
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import unbatched
 from ...interpreters.batching import whole
+from ...tensor.methods import Number
 from ...tensor.tensor import Tensor
 from ..create.creation import full
 from ..pointwise.complex_numbers import real_part
@@ -54,7 +56,7 @@ def _(input: Tensor, atol: Tensor, rtol: Tensor) -> Plan:
 
 
 @pseudo_inverse.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     axes = len(operands[0]._layout.shape) - 2
     value, *tolerances = whole(operands, level)
     given = []
@@ -65,7 +67,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @pseudo_inverse.vjp("input")
-def _(g: Any, input: Any, out: Any) -> Any:
+def _(g: Tensor, input: Tensor, out: Tensor) -> Any:
     left, right = out @ out.mH, out.mH @ out
     found = -(out.mH @ g @ out.mH)
     found = found + g.mH @ left - input @ (out @ g.mH @ left)
@@ -74,7 +76,7 @@ def _(g: Any, input: Any, out: Any) -> Any:
 
 
 @pseudo_inverse.jvp
-def _(input: Any, input_t: Any, out: Any) -> Any:
+def _(input: Tensor, input_t: Tensor, out: Tensor) -> Any:
     left, right = out @ out.mH, out.mH @ out
     turned = left @ input_t.mH
     found = -(out @ input_t @ out) + turned - turned @ input @ out
@@ -107,7 +109,7 @@ def tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
 _TAKEN = (float32, float64, complex64, complex128)
 
 
-def _by_triangle(input: Any) -> Any:
+def _by_triangle(input: Tensor) -> Any:
     """Return the Hermitian matrix of which the lower triangle is input's, with the derivative of
     input itself: that of pinv is by every entry, as in PyTorch.
     """
@@ -117,7 +119,9 @@ def _by_triangle(input: Any) -> Any:
     return input + (whole - input).detach()
 
 
-def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> Tensor:
+def _pinv(
+    input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Tensor | float | None
+) -> Tensor:
     shape, dtype = input._layout.shape, input._layout.dtype
     if len(shape) < 2 or dtype not in _TAKEN:
         raise DTypeError(
@@ -139,8 +143,8 @@ def pinv(
     rcond: Any = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Tensor | Number | None = None,
+    rtol: Tensor | Number | None = None,
 ) -> Tensor:
     """Return the pseudoinverse; singular values not above the larger of atol (0) and rtol (the
     dtype's epsilon times the longer side; 0 with an atol) times the largest count as 0.
@@ -163,8 +167,8 @@ def matrix_rank(
     tol: Any = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Tensor | Number | None = None,
+    rtol: Tensor | Number | None = None,
 ) -> Tensor:
     """Return how many singular values are above the larger of atol and rtol times the largest.
 
@@ -180,8 +184,8 @@ def matrix_rank(
     return rank_of(values, *tolerances(input, tol if atol is None else atol, rtol))
 
 
-def rank_of(values: Any, atol: Any, rtol: Any) -> Tensor:
+def rank_of(values: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
     if not values._layout.shape[-1]:
-        return values.sum(-1).to(int64)  # type: ignore[no-any-return]
+        return values.sum(-1).to(int64)
     limit = maximum(atol, rtol * values.amax(-1))
-    return (values > limit.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]
+    return (values > limit.unsqueeze(-1)).sum(-1)

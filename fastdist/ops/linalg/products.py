@@ -10,13 +10,15 @@ from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import composite
-from ...dispatch.op import PLAIN
+from ...dispatch.node_writer import OpNode
+from ...dispatch.op import PLAIN, Op
 from ...dispatch.structured import Plan, structured
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import require_held
 from ...tensor.layout import Layout
+from ...tensor.methods import Number
 from ...tensor.tensor import Tensor
 from ..create.creation import full
 from ..pointwise.arithmetic import mul
@@ -27,7 +29,7 @@ from .matmul import matmul
 from .product_gradients import gradients_of_linear
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: Tensor, b: Tensor) -> Any:
     return matmul(a, b)
 
 
@@ -41,7 +43,7 @@ def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
 
 
 @composite(known_as="")
-def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the product of two matrices.
 
     Args:
@@ -67,7 +69,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 
 
 @composite(known_as="", node="bmm")
-def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the products of two batches of matrices.
 
     Args:
@@ -93,14 +95,14 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 
 
 @composite(known_as="")
-def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
+def mv(input: Tensor, vec: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the product of a matrix and a vector."""
     _require_axes("mv", {"input": input, "vec": vec}, 2, 1)
     return store_in_out("mv", out, _product(input, vec), (input, vec))
 
 
 @composite(known_as="")
-def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
+def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the inner product of two vectors.
 
     Args:
@@ -128,7 +130,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
 
 
 @composite()
-def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
+def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the products of each element of one vector with each of another.
 
     Args:
@@ -150,7 +152,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 
 
 @composite()
-def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def inner(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the sums of products along the last axes."""
     if not input._layout.shape or not other._layout.shape:
         return mul.public(input, other, out=out)
@@ -168,7 +170,7 @@ def _matrix(tensor: Tensor) -> Any:
     return tensor.reshape(math.prod(outer_sizes), last)
 
 
-def scaled(number: Any, tensor: Any) -> Any:
+def scaled(number: Any, tensor: Tensor) -> Any:
     """Return tensor * number in tensor's dtype; an integer dtype cuts the number's fraction."""
     dtype = tensor._layout.dtype
     if isinstance(number, complex) and not dtype.is_complex:
@@ -185,7 +187,7 @@ def scaled(number: Any, tensor: Any) -> Any:
     return tensor if number == 1 else tensor * number
 
 
-def summed(name: str, beta: Any, input: Any, alpha: Any, product: Any) -> Any:
+def summed(name: str, beta: complex, input: Tensor, alpha: complex, product: Tensor) -> Any:
     """Return beta * input + alpha * product, in product's shape. NaN in what 0 scales is passed
     over, as BLAS does; its gradients are 0.
 
@@ -220,7 +222,13 @@ def require_one_dtype(input: Tensor, mat2: Tensor) -> None:
 
 @composite(homes="function method inplace", node="addmm")
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: GivenOut = None,
 ) -> Tensor:
     """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
     require_one_dtype(input, mat2)
@@ -230,7 +238,13 @@ def addmm(
 
 @composite(homes="function method inplace", node="addmv")
 def addmv(
-    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+    input: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: GivenOut = None,
 ) -> Tensor:
     """Return beta * input + alpha * (mat @ vec)."""
     require_one_dtype(input, vec)
@@ -240,7 +254,13 @@ def addmv(
 
 @composite(homes="function method inplace", node="addr")
 def addr(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: GivenOut = None,
 ) -> Tensor:
     """Return beta * input + alpha * outer(vec1, vec2)."""
     for name, number in {"beta": beta, "alpha": alpha}.items():
@@ -256,7 +276,13 @@ def addr(
 
 @composite(homes="function method inplace", node="baddbmm")
 def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: GivenOut = None,
 ) -> Tensor:
     """Return beta * input + alpha * bmm(batch1, batch2)."""
     require_one_dtype(input, batch2)
@@ -290,18 +316,18 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
 
 
 @linear_kernel.names_event
-def _(operands: Any, attributes: Any) -> str:
+def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
     return "mm" if len(operands) < 3 or operands[2] is None else "addmm"
 
 
 @linear_kernel.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     has_none = node.edges[2] is None and node.naming_route.layouts[2] is None
     return "mm" if has_none else "addmm"
 
 
 @linear_kernel.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     input, weight, bias = operands
     if level_of((weight, bias)) < level:
         value = input.value
@@ -314,17 +340,17 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @linear_kernel.vjp("input")
-def _(g: Any, weight: Any) -> Any:
+def _(g: Tensor, weight: Tensor) -> Any:
     return _product(g, weight)
 
 
 @linear_kernel.vjp("weight")
-def _(g: Any, input: Any) -> Any:
+def _(g: Tensor, input: Tensor) -> Any:
     return _product(g.t(), input)
 
 
 @linear_kernel.vjp("bias")
-def _(g: Any, bias_layout: Layout) -> Any:
+def _(g: Tensor, bias_layout: Layout) -> Any:
     return g.sum(0) if bias_layout.shape else g.sum()
 
 
@@ -332,7 +358,13 @@ linear_kernel.gradients_on_device(gradients_of_linear)
 
 
 @linear_kernel.jvp
-def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
+def _(
+    input: Tensor,
+    input_t: Tensor | None,
+    weight: Tensor,
+    weight_t: Tensor | None,
+    bias_t: Tensor | None,
+) -> Any:
     parts = []
     if input_t is not None:
         parts.append(_product(input_t, weight.t()))
@@ -350,7 +382,9 @@ _kernel = linear_kernel.public
 
 
 @composite(homes="functional", early=False)
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Any = None) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: GivenOut = None
+) -> Tensor:
     """Return input @ weight.T + bias.
 
     Shape   (..., n), (m, n), (m) -> (..., m)
@@ -401,7 +435,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(homes="function method inplace", out="same", node="addbmm", memory="apart from first")
 def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
     """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
     require_one_dtype(input, batch2)

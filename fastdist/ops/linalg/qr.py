@@ -57,7 +57,7 @@ def _require_derivable(input: Tensor, mode: str) -> None:
 
 
 @qr_parts.vjp("input")
-def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
+def _(grads: tuple[Tensor | None, ...], input: Tensor, outs: tuple[Tensor, ...], mode: str) -> Any:
     _require_derivable(input, mode)
     (by_q, by_r), (q, r) = grads, outs
     if by_q is None and by_r is None:
@@ -88,7 +88,7 @@ def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
 
 
 @qr_parts.jvp
-def _(input_t: Any, input: Any, outs: Any, mode: str) -> Any:
+def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], mode: str) -> Any:
     _require_derivable(input, mode)
     q, r = outs
     m, n = input._layout.shape[-2:]

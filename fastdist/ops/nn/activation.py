@@ -15,6 +15,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
+from ...dispatch.target import GivenOut
 from ...tensor.tensor import Tensor
 from ..pointwise.clamp import clamp
 from ..pointwise.comparison import ge, lt
@@ -465,7 +466,7 @@ gelu_tanh_tails.refusal(floating_only("GeluKernelImpl"))
 
 
 @composite(homes="function method inplace", known_as="")
-def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
+def logit(input: Tensor, eps: float | None = None, *, out: GivenOut = None) -> Tensor:
     """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
     given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
     """
@@ -479,7 +480,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor
 
 
 @composite(homes="functional", known_as="")
-def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: GivenOut = None) -> Tensor:
     """Return input times the probability that a normal number lies below it.
 
     approximate="tanh" computes that probability with tanh

@@ -68,8 +68,8 @@ def scaled_dot_product_attention(
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if suits_blocks(query, key, value, dropout_p, enable_gqa):
-        given = query, key, value, attn_mask, factor, is_causal
-        return in_blocks(*given, float(dropout_p))  # type: ignore[no-any-return]
+        given = query, key, value, attn_mask
+        return in_blocks(*given, factor, is_causal, float(dropout_p))  # type: ignore[no-any-return]
     if enable_gqa and query._layout.shape[:-2] != key._layout.shape[:-2]:
         if not dropout_p and key._layout.shape[:-2] == value._layout.shape[:-2]:
             return _of_shared_heads(query * factor, key, value, attn_mask, is_causal)  # type: ignore[no-any-return]
@@ -81,7 +81,7 @@ def scaled_dot_product_attention(
 
 
 def _require_fused(
-    query: Any, key: Any, value: Any, mask: Any, dropout_p: float, enable_gqa: bool
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float, enable_gqa: bool
 ) -> None:
     """Raise RuntimeError unless PyTorch's fused kernel takes these operands.
 
@@ -100,7 +100,7 @@ def _require_fused(
         )
 
 
-def _causal(mask: Any, rows: int, columns: int) -> Any:
+def _causal(mask: Tensor, rows: int, columns: int) -> Any:
     """Return a mask that also keeps each query from the keys behind it."""
     earlier: Any = ones(rows, columns, dtype=bool_, device=mask._layout.device).tril()
     return mask & earlier if mask._layout.dtype is bool_ else where(earlier, mask, -math.inf)
@@ -136,7 +136,7 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
         )
 
 
-def _require_shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+def _require_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     """Raise ShapeError for operands of which no product can be made; of their heads, where some
     serve several, _shared_heads speaks.
     """
@@ -157,13 +157,13 @@ def _require_shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
         broadcast_shapes("scaled_dot_product_attention", [q[:-2], k[:-2], v[:-2]])
 
 
-def _shared_heads(query: Any, one: Any) -> Any:
+def _shared_heads(query: Tensor, one: Tensor) -> Any:
     """Return one with as many heads (the third axis from the end) as query has, each repeated."""
     groups = _require_groups(query, one)
     return one if groups == 1 else one.repeat_interleave(groups, -3)
 
 
-def _require_groups(query: Any, one: Any) -> int:
+def _require_groups(query: Tensor, one: Tensor) -> int:
     """Return how many heads of query share one of key or value.
 
     Raises  ShapeError where they cannot share them evenly
@@ -179,7 +179,9 @@ def _require_groups(query: Any, one: Any) -> int:
     return int(heads // mine)
 
 
-def _of_shared_heads(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> Any:
+def _of_shared_heads(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
+) -> Any:
     """Return the attention of scaled queries whose heads share heads of key and value: the queries
     of heads that share one are rows of one matrix, so that nothing is repeated.
     """

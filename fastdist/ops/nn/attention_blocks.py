@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from ...core.device import CPU, Device
 from ...core.dtypes import WORDS, DType, bool_
 from ...core.errors import NoKernelError, ShapeError
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import has_tangents, is_recorded
 from ...graph.modes import modes, tls
@@ -35,7 +37,9 @@ from .softmax import softmax
 _LEAST = 1 << 14
 
 
-def suits_blocks(query: Any, key: Any, value: Any, dropout: float, enable_gqa: bool) -> bool:
+def suits_blocks(
+    query: Tensor, key: Tensor, value: Tensor, dropout: float, enable_gqa: bool
+) -> bool:
     """Return whether in_blocks is made for operands that fit: of one lead, of a real floating
     dtype, and enough of them; and whether one draw is for all, not one for each of a batch.
     """
@@ -55,7 +59,13 @@ def suits_blocks(query: Any, key: Any, value: Any, dropout: float, enable_gqa: b
 
 
 def in_blocks(
-    query: Any, key: Any, value: Any, mask: Any, factor: float, is_causal: bool, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
 ) -> Any:
     """Return the attention of operands with any number of leading axes, of which key's last may be
     a divisor of query's.
@@ -76,7 +86,7 @@ def in_blocks(
     return found if len(lead) == 2 else found.reshape((*lead, *found._layout.shape[-2:]))
 
 
-def _keeps_weights(query: Any, key: Any, value: Any, mask: Any) -> bool:
+def _keeps_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Return whether weights are kept for a gradient: where one may be needed, and they need no
     more memory than operands and result. Then memory still grows linearly with length.
 
@@ -91,7 +101,7 @@ def _keeps_weights(query: Any, key: Any, value: Any, mask: Any) -> bool:
     return is_small and layout.device is CPU and is_recorded((query, key, value, mask))
 
 
-def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
+def _mask_of_heads(mask: Tensor, lead: tuple[int, ...]) -> Any:
     """Return a mask that broadcasts to scores with two leading axes: what all share is not
     repeated, nor is its gradient, which a mask that is left as it is may keep.
     """
@@ -106,7 +116,7 @@ def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
     return mask.reshape(math.prod(samples), heads, *shape[-2:])
 
 
-def _of_heads(x: Any) -> Any:
+def _of_heads(x: Tensor) -> Any:
     """Return x with four axes: samples, heads, and its last two."""
     shape = x._layout.shape
     if len(shape) == 4:
@@ -115,7 +125,7 @@ def _of_heads(x: Any) -> Any:
     return x.reshape((math.prod(shape[:-3]), heads, *shape[-2:]))
 
 
-def require_mask(mask: Any, shape: tuple[int, ...]) -> None:
+def require_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
     """Raise for a mask that does not broadcast to the scores' shape."""
     if broadcast_shapes("scaled_dot_product_attention", [shape, mask._layout.shape]) != shape:
         raise ShapeError(
@@ -124,7 +134,7 @@ def require_mask(mask: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
+def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
     """Return softmax of masked scores, zeros where a row is wholly masked.
 
     There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
@@ -196,8 +206,8 @@ def _(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Any,
-    seed: Any,
+    mask: Tensor | None,
+    seed: Tensor | None,
     factor: float,
     is_causal: bool,
     dropout: float,
@@ -217,7 +227,7 @@ def _(
 
 
 @attention_in_blocks.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     if operands[4] is not None:
         return _thinned_batch(operands, attributes, level)
     n, size = operands[0]._layout.shape[0], levels.sizes[level - 1]
@@ -257,18 +267,18 @@ def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @attention_in_blocks.vjp("query", "key", "value", "mask")
 def _(
-    g: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    seed: Any,
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
     factor: float,
     is_causal: bool,
     dropout: float,
-    out: Any,
-    others: Any,
-    wanted: Any,
+    out: Tensor,
+    others: tuple[Tensor, ...],
+    wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
     numbers = factor, is_causal, dropout
     if tls.grad or has_tangents((g, query, key, value, mask)):
@@ -278,12 +288,12 @@ def _(
 
 
 def _gradient_of_ops(
-    g: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    seed: Any,
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
     factor: float,
     is_causal: bool,
     dropout: float,
@@ -310,11 +320,11 @@ def _groups(query: Tensor, key: Tensor) -> int:
     return max(query._layout.shape[1] // max(key._layout.shape[1], 1), 1)
 
 
-def _repeated(x: Any, groups: int) -> Any:
+def _repeated(x: Tensor, groups: int) -> Any:
     return x if groups == 1 else x.repeat_interleave(groups, 1)
 
 
-def _summed(x: Any, groups: int) -> Any:
+def _summed(x: Tensor, groups: int) -> Any:
     """Return the sums over heads of query that share one of key."""
     n, heads, *last = x._layout.shape
     return x if groups == 1 else x.reshape((n, heads // groups, groups, *last)).sum(2)
@@ -322,15 +332,15 @@ def _summed(x: Any, groups: int) -> Any:
 
 @attention_in_blocks.jvp
 def _(
-    query: Any,
-    query_t: Any,
-    key: Any,
-    key_t: Any,
-    value: Any,
-    value_t: Any,
-    mask: Any,
-    mask_t: Any,
-    seed: Any,
+    query: Tensor,
+    query_t: Tensor | None,
+    key: Tensor,
+    key_t: Tensor | None,
+    value: Tensor,
+    value_t: Tensor | None,
+    mask: Tensor | None,
+    mask_t: Tensor | None,
+    seed: Tensor | None,
     factor: float,
     is_causal: bool,
     dropout: float,
@@ -389,8 +399,8 @@ def _(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Any,
-    seed: Any,
+    mask: Tensor,
+    seed: Tensor,
     result: Tensor,
     log_sum: Tensor,
     kept: Tensor,
@@ -422,6 +432,6 @@ def _(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Pla
 
 
 @thinning.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     """Draw for one call after the other, each from its own seed."""
     return loop(lambda seed: op.general((seed,), attributes), operands, level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...dispatch.composite import composite
 from ...dispatch.declaration import recorded_as
 from ...dispatch.structured import Plan, structured
 from ...tensor.layout import Layout
+from ...tensor.methods import Number
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from ..device_constants import on_device
@@ -39,9 +41,9 @@ def parts(length: int, count: int) -> Taps:
 def _average(
     function: str,
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     stride: Any,
-    padding: Any,
+    padding: int | Sequence[int],
     ceil_mode: bool,
     count_include_pad: bool,
     divisor: int | None,
@@ -91,7 +93,7 @@ def _counts(found: tuple[Window, ...], lengths: tuple[int, ...], with_padding: b
     return int(counts.flat[0]) if (counts == counts.flat[0]).all() else counts
 
 
-def _divided(sums: Any, by: Any) -> Any:
+def _divided(sums: Tensor, by: Tensor | complex) -> Any:
     if sums._layout.dtype is int64:
         return sums.div(by, rounding_mode="trunc")
     return sums if by.__class__ is int and by == 1 else sums / by
@@ -109,9 +111,9 @@ def _divided(sums: Any, by: Any) -> Any:
 )
 def avg_pool1d(
     input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
@@ -124,9 +126,9 @@ def avg_pool1d(
 @avg_pool1d.plan
 def _(
     input: Tensor,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Plan:
@@ -160,21 +162,21 @@ def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whol
 
 
 @averages_back.plan
-def _(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Plan:
+def _(input: Tensor, length: int, window: Tensor, ceil_mode: bool, whole: bool) -> Plan:
     return Plan((*input._layout.shape[:-1], length), input._layout.dtype, (window, whole))
 
 
 @averages_back.vjp("input")
-def _(g: Tensor, window: Any, ceil_mode: bool, whole: bool) -> Any:
+def _(g: Tensor, window: Tensor, ceil_mode: bool, whole: bool) -> Any:
     return avg_pool1d.public(g, *window, ceil_mode, whole)
 
 
 @composite(homes="functional", out="same", node="avg_pool2d")
 def avg_pool2d(
     input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -211,9 +213,9 @@ def avg_pool2d(
 @composite(homes="functional", out="same", node="avg_pool3d")
 def avg_pool3d(
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     stride: Any = None,
-    padding: Any = 0,
+    padding: int | Sequence[int] = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -269,25 +271,30 @@ def _part_sizes(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Any:
 
 
 @composite(homes="function functional", node="squeeze.1")
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """Return the averages of output_size parts of the last axis, as even as can be."""
     return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)
 
 
 @composite(homes="functional")
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """Return the averages of output_size parts of the last two axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool2d", input, output_size, 2)
 
 
 @composite(homes="functional")
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
     """Return the averages of output_size parts of the last three axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool3d", input, output_size, 3)
 
 
 def _power_mean(
-    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool, axes: int
+    input: Tensor,
+    norm_type: Any,
+    kernel_size: int | Sequence[int],
+    stride: Any,
+    ceil_mode: bool,
+    axes: int,
 ) -> Any:
     if norm_type in (math.inf, -math.inf):
         sign = 1 if norm_type > 0 else -1
@@ -303,7 +310,11 @@ def _power_mean(
 
 @composite(homes="functional", known_as="")
 def lp_pool1d(
-    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Tensor,
+    norm_type: Number,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
 ) -> Tensor:
     """Return (sum of input**norm_type)**(1 / norm_type) of windows along the last axis."""
     return _power_mean(  # type: ignore[no-any-return]

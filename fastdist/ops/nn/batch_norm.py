@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import may_be_differentiated, no_grad
 from ...interpreters.batched_tensor import batched, levels, value_at
@@ -51,14 +54,14 @@ def require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> 
 
 
 @normalize_channels.plan
-def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
+def _(input: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Plan:
     layout = input._layout
     row = (layout.shape[1:2], layout.dtype.computes_in)
     return Plan(layout.shape, layout.dtype, (eps,), extra_outputs=(row, row))
 
 
 @normalize_channels.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     """Let the calls' channels stand side by side."""
     input, *affine = operands
     size = levels.sizes[level - 1]
@@ -75,7 +78,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return value_at(found, level), *[one.reshape(size, channels) for one in rows]
 
 
-def _normal(input: Any, eps: float) -> tuple[Any, Any]:
+def _normal(input: Tensor, eps: float) -> tuple[Any, Any]:
     """Return the normalised channels and what they were multiplied by, as expressions that can be
     differentiated again.
     """
@@ -85,14 +88,21 @@ def _normal(input: Any, eps: float) -> tuple[Any, Any]:
     return away * scale, scale
 
 
-def _slope(g: Any, normal: Any, scale: Any) -> Any:
+def _slope(g: Tensor, normal: Tensor, scale: Tensor) -> Any:
     axes, _ = axes_of(g._layout.shape)
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 
 
 @normalize_channels.vjp("input", "weight", "bias")
-def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
+def _(
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    eps: float,
+    others: tuple[Tensor, ...],
+    wanted: Sequence[bool],
+) -> Any:
     if not may_be_differentiated():
         return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
     axes, kept = axes_of(input._layout.shape)
@@ -108,7 +118,14 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
 
 
 @normalize_channels.jvp
-def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: float) -> Any:
+def _(
+    input: Tensor,
+    input_t: Tensor | None,
+    weight: Tensor | None,
+    weight_t: Tensor | None,
+    bias_t: Tensor | None,
+    eps: float,
+) -> Any:
     _, kept = axes_of(input._layout.shape)
     normal, scale = _normal(input, eps)
     total = None
@@ -148,7 +165,7 @@ def normalize_channels_gradients(
 def _(
     g: Tensor,
     input: Tensor,
-    weight: Any,
+    weight: Tensor,
     mean: Tensor,
     variance: Tensor,
     eps: float,
@@ -171,8 +188,8 @@ def _batch_norm_of_plain(
     running_var: Any = None,
     weight: Any = None,
     bias: Any = None,
-    training: Any = False,
-    momentum: Any = 0.1,
+    training: bool = False,
+    momentum: float | None = 0.1,
     eps: Any = 1e-5,
     *others: Any,
     **named: Any,
@@ -259,7 +276,7 @@ def _follow(
 
 
 @functools.lru_cache(maxsize=64)
-def _follower(channels: int, count: int, dtype: Any, momentum: float) -> Any:
+def _follower(channels: int, count: int, dtype: DType | None, momentum: float) -> Any:
     from ...kernels.cpu.rows.small_columns import follower
 
     return follower(channels, count, dtype, momentum)
@@ -296,14 +313,14 @@ def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps:
 
 
 def _instance_norm_of_plain(
-    input: Any = None,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: Any = True,
-    momentum: Any = 0.1,
-    eps: Any = 1e-5,
+    input: Tensor | None = None,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float | None = 0.1,
+    eps: float = 1e-5,
     *others: Any,
     **named: Any,
 ) -> Any:

@@ -65,13 +65,13 @@ def cdist(
     return _norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
 
 
-def _norm(difference: Any, p: float) -> Tensor:
+def _norm(difference: Tensor, p: float) -> Tensor:
     if p == math.inf and not difference._layout.shape[-1]:
-        return difference.sum(-1)  # type: ignore[no-any-return]
+        return difference.sum(-1)
     return vector_norm(difference, p, -1)
 
 
-def _by_product(x1: Any, x2: Any) -> Tensor:
+def _by_product(x1: Tensor, x2: Tensor) -> Tensor:
     """Return euclidean distances as |a|^2 + |b|^2 - 2 a b: a product of matrices, and so quick."""
     squares = [x.square().sum(-1, True) for x in (x1, x2)]
     found = squares[0] + squares[1].transpose(-1, -2) - 2 * x1.matmul(x2.transpose(-1, -2))
@@ -81,15 +81,15 @@ def _by_product(x1: Any, x2: Any) -> Tensor:
     return distances
 
 
-def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
+def _knowing_rows(distances: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     """Return distances whose Node knows the rows."""
     if distances.__class__ is not Batched and x1._layout.shape[:-2] == x2._layout.shape[:-2]:
         distances._edge = RowDistances(distances, x1, x2)
-        return distances  # type: ignore[no-any-return]
+        return distances
     depth = level_of((distances,))
     base = unbatched(distances)
     if base._edge is None or base._layout.shape[:depth] != levels.sizes[:depth]:
-        return distances  # type: ignore[no-any-return]
+        return distances
     layout, rows = base._layout, []
     for x in (x1, x2):
         shape = x._layout.shape
@@ -100,7 +100,7 @@ def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
         rows.append(whole.expand(*layout.shape[:-2], *shape[-2:]))
     node = base._edge = RowDistances(base, *rows)
     begin_node(node, node.edges, node.output_layout)  # again: it leads to newer Nodes
-    return distances  # type: ignore[no-any-return]
+    return distances
 
 
 class RowDistances(NormNode):
@@ -117,7 +117,7 @@ class RowDistances(NormNode):
     versions: tuple[int, int]
     root: Any
 
-    def __init__(self, distances: Any, x1: Any, x2: Any) -> None:
+    def __init__(self, distances: Tensor, x1: Tensor, x2: Tensor) -> None:
         root = distances._edge
         self.root, self.out = root, root.out
         self.x1, self.x2, self.versions = x1, x2, (x1._version, x2._version)
@@ -130,14 +130,14 @@ class RowDistances(NormNode):
             self.edges, self.output_layout = edges, root.output_layout
             self.hooks, self.seq = None, root.seq
 
-    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+    def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
         """Return the gradient of the squares alone."""
         (found,) = self.root.apply(g, keep)
         if not keep:
             self.out = self.x1 = self.x2 = None
         return found, None, None
 
-    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+    def apply_recorded(self, g: tuple[Tensor | None, ...], keep: bool) -> tuple[Any, ...]:
         """Return that gradient, and zeros whose derivatives are those of the gradients of rows."""
         distances = unpack_output(self, self.out, self.output_layout, self)
         parts: tuple[Any, ...] = (None, None)
@@ -155,7 +155,7 @@ class RowDistances(NormNode):
         self.out = self.x1 = self.x2 = None
 
 
-def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
+def _slopes_at_zero(g: Any, distances: Tensor, x1: Tensor, x2: Tensor) -> tuple[Any, Any]:
     """Return zeros like x1 and x2, with the derivatives of the gradients by them that follow from
     the distances which are 0 and their gradient g.
     """

@@ -7,6 +7,7 @@ for (other devices and dtypes, other orders in memory, open interpreters) stay w
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ...core.device import CPU
@@ -38,7 +39,7 @@ def normalize_groups(
 
 
 @normalize_groups.plan
-def _(input: Tensor, weight: Any, bias: Any, num_groups: int, eps: float) -> Plan:
+def _(input: Tensor, weight: Tensor, bias: Tensor | None, num_groups: int, eps: float) -> Plan:
     layout = input._layout
     row = ((layout.shape[0] * num_groups, 1), layout.dtype.computes_in)
     return Plan(layout.shape, layout.dtype, (num_groups, eps), extra_outputs=(row, row))
@@ -46,7 +47,13 @@ def _(input: Tensor, weight: Any, bias: Any, num_groups: int, eps: float) -> Pla
 
 @normalize_groups.vjp("input", "weight", "bias")
 def _(
-    g: Any, input: Any, weight: Any, num_groups: int, eps: float, others: Any, wanted: Any
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    num_groups: int,
+    eps: float,
+    others: tuple[Tensor, ...],
+    wanted: Sequence[bool],
 ) -> Any:
     shape = input._layout.shape
     axes, kept = axes_of(shape)
@@ -82,12 +89,22 @@ def normalize_by_known(
 
 
 @normalize_by_known.plan
-def _(input: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
+def _(
+    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor | None, eps: float
+) -> Plan:
     return Plan(input._layout.shape, input._layout.dtype, (eps,))
 
 
 @normalize_by_known.vjp("input", "weight", "bias")
-def _(g: Any, input: Any, mean: Any, variance: Any, weight: Any, eps: float, wanted: Any) -> Any:
+def _(
+    g: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None,
+    eps: float,
+    wanted: Sequence[bool],
+) -> Any:
     axes, kept = axes_of(input._layout.shape)
     scale = (variance + eps).rsqrt()
     by_input = by_weight = None
@@ -145,7 +162,9 @@ def _is_any(shape: Shape, _: int) -> bool:
 # Note [Kinds of operands, written out]
 # The three functions below are on the path of each call: a loop over the operands, or a function
 # for each, would take as long as the kernel of a hundred numbers.
-def groups_or_none(input: Any, groups: Any, weight: Any, bias: Any, eps: Any) -> Any:
+def groups_or_none(
+    input: Tensor | None, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Any:
     """Return group norm by one op, or None where that is not for the arguments."""
     if groups.__class__ is not int or eps.__class__ is not float:
         return None
@@ -162,7 +181,9 @@ def groups_or_none(input: Any, groups: Any, weight: Any, bias: Any, eps: Any) ->
     return normalize_groups(input, weight, bias, groups, eps)[0]
 
 
-def instances_or_none(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
+def instances_or_none(
+    input: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Any:
     """Return instance norm by one op, or None where that is not for the arguments."""
     if eps.__class__ is not float or input.__class__ not in PLAIN:
         return None
@@ -178,7 +199,13 @@ def instances_or_none(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     return normalize_groups(input, weight, bias, layout.shape[1], eps)[0]
 
 
-def takes_channels(input: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> bool:
+def takes_channels(
+    input: Tensor,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+) -> bool:
     """Return whether batch norm's arguments are plain rows for an input on the CPU, of which mean
     and variance are both given or neither, and are constants.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import index
 from typing import Any, NamedTuple, cast
@@ -239,8 +239,9 @@ class _Asked(NamedTuple):
 
 
 def _conv(
-    name: str, axes: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
-    dilation: Any, groups: Any,
+    name: str, axes: int, input: Tensor, weight: Tensor, bias: Tensor | None,
+    stride: int | Sequence[int], padding: int | str | Sequence[int],
+    dilation: int | Sequence[int], groups: int,
 ) -> Tensor:  # fmt: skip
     margin = padding if isinstance(padding, str) else _ints(padding, axes)
     none = (0,) * axes
@@ -252,8 +253,9 @@ def _conv(
 
 
 def _transposed(
-    name: str, axes: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
-    dilation: Any, output_padding: Any, groups: Any,
+    name: str, axes: int, input: Tensor, weight: Tensor, bias: Tensor | None,
+    stride: int | Sequence[int], padding: int | Sequence[int],
+    dilation: int | Sequence[int], output_padding: int | Sequence[int], groups: int,
 ) -> Tensor:  # fmt: skip
     how = _Asked(
         name, True, _ints(stride, axes), _ints(padding, axes), _ints(dilation, axes),
@@ -262,7 +264,7 @@ def _transposed(
     return _of_batch(axes, input, weight, bias, how)
 
 
-def _of_batch(axes: int, input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
+def _of_batch(axes: int, input: Tensor, weight: Tensor, bias: Tensor | None, how: _Asked) -> Tensor:
     found = len(input._layout.shape)
     if found == axes + 2:
         found_in_c_order = _convolved(input, weight, bias, how)
@@ -283,7 +285,7 @@ def _in_format(input: Tensor, weight: Tensor, result: Tensor) -> Tensor:
     return cast(Tensor, in_format_of(like, result))
 
 
-def _convolved(input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
+def _convolved(input: Tensor, weight: Tensor, bias: Tensor | None, how: _Asked) -> Tensor:
     layouts = input._layout, weight._layout, None if bias is None else bias._layout
     _require_one_dtype(*layouts)
     shapes = [None if one is None else one.shape for one in layouts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import level_of, levels
 from ...interpreters.batching import fold_into_first_axis, for_empty_batch, whole
@@ -44,10 +45,10 @@ def _(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
+    size: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
     groups: int,
 ) -> Plan:
     shape = (input._layout.shape[0], weight._layout.shape[0], *size)
@@ -56,7 +57,13 @@ def _(
 
 @convolve.vjp("input")
 def _(
-    g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+    g: Tensor,
+    weight: Tensor,
+    input_layout: Layout,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
 ) -> Any:
     size = input_layout.shape[2:]
     return convolve_back(g, weight, None, size, stride, padding, dilation, groups)
@@ -64,21 +71,28 @@ def _(
 
 @convolve.vjp("weight")
 def _(
-    g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+    g: Tensor,
+    input: Tensor,
+    weight_layout: Layout,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
 ) -> Any:
     size = weight_layout.shape[2:]
     return correlate(g, input, size, stride, padding, dilation, groups)
 
 
 @convolve.vjp("bias")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     return _over_channels(g)
 
 
 @convolve.jvp
 def _(
-    input: Any, weight: Any, input_t: Any, weight_t: Any, bias_t: Any,
-    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    input: Tensor, weight: Tensor, input_t: Tensor | None,
+    weight_t: Tensor | None, bias_t: Tensor | None,
+    size: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
 ) -> Any:  # fmt: skip
     how = (None, size, stride, padding, dilation, groups)
     by_input = None if input_t is None else convolve(input_t, weight, *how)
@@ -114,10 +128,10 @@ def _(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
+    size: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
     groups: int,
 ) -> Plan:
     shape = (input._layout.shape[0], weight._layout.shape[1] * groups, *size)
@@ -126,7 +140,13 @@ def _(
 
 @convolve_back.vjp("input")
 def _(
-    g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+    g: Tensor,
+    weight: Tensor,
+    input_layout: Layout,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
 ) -> Any:
     size = input_layout.shape[2:]
     return convolve(g, weight, None, size, stride, padding, dilation, groups)
@@ -134,21 +154,28 @@ def _(
 
 @convolve_back.vjp("weight")
 def _(
-    g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+    g: Tensor,
+    input: Tensor,
+    weight_layout: Layout,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
 ) -> Any:
     size = weight_layout.shape[2:]
     return correlate(input, g, size, stride, padding, dilation, groups)
 
 
 @convolve_back.vjp("bias")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     return _over_channels(g)
 
 
 @convolve_back.jvp
 def _(
-    input: Any, weight: Any, input_t: Any, weight_t: Any, bias_t: Any,
-    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    input: Tensor, weight: Tensor, input_t: Tensor | None,
+    weight_t: Tensor | None, bias_t: Tensor | None,
+    size: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
 ) -> Any:  # fmt: skip
     how = (None, size, stride, padding, dilation, groups)
     by_input = None if input_t is None else convolve_back(input_t, weight, *how)
@@ -178,10 +205,10 @@ def correlate(
 def _(
     grid: Tensor,
     image: Tensor,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
+    size: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
     groups: int,
 ) -> Plan:
     shape = (grid._layout.shape[1], image._layout.shape[1] // groups, *size)
@@ -190,7 +217,13 @@ def _(
 
 @correlate.vjp("grid")
 def _(
-    g: Any, image: Any, grid_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+    g: Tensor,
+    image: Tensor,
+    grid_layout: Layout,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
 ) -> Any:
     size = grid_layout.shape[2:]
     return convolve(image, g, None, size, stride, padding, dilation, groups)
@@ -198,7 +231,13 @@ def _(
 
 @correlate.vjp("image")
 def _(
-    g: Any, grid: Any, image_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+    g: Tensor,
+    grid: Tensor,
+    image_layout: Layout,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
 ) -> Any:
     size = image_layout.shape[2:]
     return convolve_back(grid, g, None, size, stride, padding, dilation, groups)
@@ -206,8 +245,8 @@ def _(
 
 @correlate.jvp
 def _(
-    grid: Any, image: Any, grid_t: Any, image_t: Any,
-    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    grid: Tensor, image: Tensor, grid_t: Tensor | None, image_t: Tensor | None,
+    size: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
 ) -> Any:  # fmt: skip
     how = (size, stride, padding, dilation, groups)
     by_grid = None if grid_t is None else correlate(grid_t, image, *how)
@@ -223,7 +262,7 @@ def _with_channels(one: Tensor) -> Any:
 
 @convolve.batches
 @convolve_back.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     """Let the calls be groups where each has a separate weight."""
     if level_of(operands[1:]) < level:
         return fold_into_first_axis(op, operands, attributes, level)
@@ -240,7 +279,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @correlate.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     if not levels.sizes[level - 1]:
         return for_empty_batch(op, operands, attributes, level)
     (grid, image), (*how, groups) = whole(operands, level), attributes
@@ -251,15 +290,21 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return found.reshape(size, channels // size, *rest)
 
 
-def _over_channels(g: Any) -> Any:
+def _over_channels(g: Tensor) -> Any:
     return g.sum((0, *range(2, len(g._layout.shape))))
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _sum(a: Tensor | None, b: Tensor | None) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-def _total(by_input: Any, by_weight: Any, bias_t: Any, images: int, size: Shape) -> Any:
+def _total(
+    by_input: Tensor | None,
+    by_weight: Tensor | None,
+    bias_t: Tensor | None,
+    images: int,
+    size: Shape,
+) -> Any:
     total = _sum(by_input, by_weight)
     if bias_t is None:
         return total

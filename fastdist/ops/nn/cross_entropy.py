@@ -11,7 +11,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_text
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
-from ...dispatch.op import PLAIN
+from ...dispatch.op import PLAIN, Op
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import may_be_differentiated, modes, tls
 from ...interpreters.batched_tensor import Batched, levels, value_at
@@ -83,7 +83,7 @@ def _(
 
 
 @nll_kernel.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input, target, weight), (ignore_index, reduction) = operands, attributes
     axis = 0 if len(input._layout.shape) == 1 else 1
     counts = target != ignore_index
@@ -101,20 +101,22 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @nll_kernel.vjp("input")
 def _(
-    g: Any,
+    g: Tensor,
     target: Tensor,
-    weight: Any,
+    weight: Tensor,
     input_layout: Layout,
     ignore_index: int,
     reduction: int,
-    others: Any,
+    others: tuple[Tensor, ...],
 ) -> Any:
     total = others[0]
     return nll_gradient(g, target, weight, total, input_layout.shape, ignore_index, reduction)
 
 
 @nll_kernel.jvp
-def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
+def _(
+    input_t: Any, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
+) -> Any:
     return nll_kernel(input_t, target, weight, ignore_index, reduction)[0]
 
 
@@ -136,9 +138,9 @@ def nll_gradient(
 @nll_gradient.plan
 def _(
     input: Tensor,
-    target: Any,
-    weight: Any,
-    total: Any,
+    target: Tensor,
+    weight: Tensor,
+    total: Tensor,
     shape: Any,
     ignore_index: int,
     reduction: int,
@@ -147,7 +149,7 @@ def _(
 
 
 @nll_gradient.vjp("input")
-def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
+def _(g: Tensor, target: Tensor, weight: Tensor, ignore_index: int, reduction: int) -> Any:
     return nll_kernel(g, target, weight, ignore_index, reduction)[0]
 
 
@@ -186,9 +188,9 @@ def nll_loss(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: Any = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return the negative log likelihood of target's classes under the log probabilities input.
@@ -225,7 +227,7 @@ def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
 
 
 @cross_entropy_rows.vjp("input")
-def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
+def _(g: Tensor, input: Tensor, target: Tensor, reduction: int, others: tuple[Tensor, ...]) -> Any:
     is_wide = input._layout.dtype is float64 and input._layout.device is not CPU
     if tls.grad and may_fuse(input, g):
         return cross_entropy_slope.public(g, input, target, *others, reduction)
@@ -242,7 +244,7 @@ def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
 
 
 @cross_entropy_rows.jvp
-def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
+def _(input_t: Tensor | None, input: Tensor, target: Tensor, reduction: int) -> Any:
     likely: Any = log_softmax(input, 1)
     tangent = log_softmax_tangent(input_t, likely, 1)
     return nll_kernel(tangent, target, None, NO_CLASS, reduction)[0]
@@ -276,7 +278,15 @@ def _(
 
 
 @cross_entropy_slope.vjp("grad", "input")
-def _(g: Any, grad: Any, input: Any, target: Any, weights: Any, totals: Any, reduction: int) -> Any:
+def _(
+    g: Tensor,
+    grad: Tensor,
+    input: Tensor,
+    target: Tensor,
+    weights: Tensor,
+    totals: Tensor,
+    reduction: int,
+) -> Any:
     shares = softmax(input, 1)
     away = less_mean(g, shares, 1)
     scale = 1.0 / len(target) if reduction == 1 else 1.0
@@ -305,7 +315,9 @@ def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction:
     return Plan(weights._layout.shape, weights._layout.dtype, (reduction,))
 
 
-def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_index: int) -> bool:
+def _are_rows_of_classes(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
+) -> bool:
     """Return whether the short path fits: a plain matrix, every target a class that counts."""
     layout, found = input._layout, target._layout
     if weight is not None or not layout.ordinary or len(layout.shape) != 2:
@@ -361,9 +373,9 @@ def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: Any = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -414,14 +426,19 @@ def cross_entropy(
     return _smoothed(loss, likely, target, weight, ignore_index, reduction, label_smoothing, axis)
 
 
-def _along_classes(weight: Any, likely: Any, axis: int) -> Any:
+def _along_classes(weight: Tensor, likely: Tensor, axis: int) -> Any:
     shape = [1] * len(likely._layout.shape)
     shape[axis] = likely._layout.shape[axis]
     return weight.reshape(shape)
 
 
 def _of_probabilities(
-    likely: Any, target: Any, weight: Any, reduction: str, smoothing: float, axis: int
+    likely: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    smoothing: float,
+    axis: int,
 ) -> Tensor:
     if target._layout.shape != likely._layout.shape:
         raise ShapeError(
@@ -439,16 +456,16 @@ def _of_probabilities(
         product = product * _along_classes(weight, likely, axis)
     code = reduction_code(reduction)
     if code == 0:
-        return -product.sum(axis)  # type: ignore[no-any-return]
+        return -product.sum(axis)
     samples = likely._layout.numel // max(classes, 1)  # of none, or without classes: NaN
-    return -product.sum() / samples if code == 1 else -product.sum()  # type: ignore[no-any-return]
+    return -product.sum() / samples if code == 1 else -product.sum()
 
 
 def _smoothed(
-    loss: Any,
-    likely: Any,
-    target: Any,
-    weight: Any,
+    loss: Tensor,
+    likely: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
     ignore_index: int,
     reduction: str,
     smoothing: float,
@@ -468,4 +485,4 @@ def _smoothed(
             counted = chosen.masked_fill(ignored.reshape(-1), 0.0).sum()
         even = even / counted
     share = smoothing / max(likely._layout.shape[axis], 1)
-    return loss * (1 - smoothing) + even * share  # type: ignore[no-any-return]
+    return loss * (1 - smoothing) + even * share

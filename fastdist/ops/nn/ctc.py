@@ -133,13 +133,25 @@ def _(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) ->
 
 
 @ctc_losses.vjp("log_probs")
-def _(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infinity: bool, others: Any) -> Any:
+def _(
+    g: Tensor,
+    log_probs: Tensor,
+    letters: Tensor,
+    sizes: Tensor,
+    zero_infinity: bool,
+    others: tuple[Tensor, ...],
+) -> Any:
     return _gradient(g, log_probs, letters, sizes, others[0], zero_infinity)
 
 
 @ctc_losses.jvp
 def _(
-    log_probs_t: Any, log_probs: Any, letters: Any, sizes: Any, zero_infinity: bool, others: Any
+    log_probs_t: Tensor,
+    log_probs: Tensor,
+    letters: Tensor,
+    sizes: Tensor,
+    zero_infinity: bool,
+    others: tuple[Tensor, ...],
 ) -> Any:
     g = ones_like(log_probs.detach().select(2, 0).select(0, 0))
     slope = _gradient(g, log_probs, letters, sizes, others[0], zero_infinity)
@@ -188,7 +200,7 @@ def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infi
 class _Where:
     """Where texts lie, as tensors next to another: of each sample, step and letter."""
 
-    def __init__(self, letters: Any, sizes: Any, other: Tensor) -> None:
+    def __init__(self, letters: Any, sizes: Tensor, other: Tensor) -> None:
         steps, (n, width) = other._layout.shape[0], letters.shape
         self.shape = n, steps, width
         at, s = np.arange(steps), np.arange(width)
@@ -205,7 +217,7 @@ class _Where:
         self.over = _like(over[:, :, None], other)
         self.beyond = _like(np.ascontiguousarray(over[:, :, None] | beyond[:, None, :]), other)
 
-    def turned(self, x: Any) -> Any:
+    def turned(self, x: Tensor) -> Any:
         """Return x, of this shape, with each sample read from its end."""
         return x.reshape(-1).index_select(0, self._back).reshape(self.shape)
 
@@ -217,7 +229,7 @@ def _bars(letters: Any) -> Any:
     return barred
 
 
-def _walked(seen: Any, barred: Any) -> Any:
+def _walked(seen: Tensor, barred: Tensor) -> Any:
     """Return the log-chances of having read up to each letter at each step, (N, T, S)."""
     n, steps, width = seen._layout.shape
     start = np.where(np.arange(width) == 0, 0.0, _NEVER).astype(seen.dtype.numpy)

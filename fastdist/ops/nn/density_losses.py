@@ -22,9 +22,9 @@ def poisson_nll_loss(
     target: Tensor,
     log_input: bool = True,
     full: bool = False,
-    size_average: Any = None,
+    size_average: bool | None = None,
     eps: float = 1e-8,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return the negative log likelihood of counts target under a Poisson rate, or its logarithm,

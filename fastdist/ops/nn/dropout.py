@@ -31,7 +31,7 @@ def _require_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def _kept(input: Any, p: float, *, channels: bool) -> Any:
+def _kept(input: Tensor, p: float, *, channels: bool) -> Any:
     """Return 1 with probability 1 - p, else 0, for each element or each channel."""
     shape = input._layout.shape
     if channels:
@@ -45,30 +45,30 @@ def _kept(input: Any, p: float, *, channels: bool) -> Any:
     return (drawn < 1.0 - p).to(input._layout.dtype)
 
 
-def drop_channels(input: Any, p: float, training: bool, inplace: bool) -> Tensor:
+def drop_channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     _require_probability(p)
     if not training or p == 0.0 or not input._layout.numel:
-        return input  # type: ignore[no-any-return]
+        return input
     scale = _kept(input, p, channels=True)
     if p < 1.0:
         scale = scale / (1.0 - p)
     return input.mul_(scale) if inplace else mul(input, scale)
 
 
-def _alpha(input: Any, p: float, training: bool, inplace: bool, *, channels: bool) -> Tensor:
+def _alpha(input: Tensor, p: float, training: bool, inplace: bool, *, channels: bool) -> Tensor:
     """Return input with elements or channels set to selu's lowest value, and what keeps mean and
     variance.
     """
     _require_probability(p)
     if not training or p == 0.0 or not input._layout.numel:
-        return input  # type: ignore[no-any-return]
+        return input
     if p == 1.0:
-        return input.mul_(0.0) if inplace else input * 0.0  # type: ignore[no-any-return]
+        return input.mul_(0.0) if inplace else input * 0.0
     kept = _kept(input, p, channels=channels)
     a = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1.0) * (1.0 - p))
     shift = (kept - 1.0) * (_ALPHA * a) + _ALPHA * a * p
     if inplace:
-        return input.mul_(kept * a).add_(shift)  # type: ignore[no-any-return]
+        return input.mul_(kept * a).add_(shift)
     return input * (kept * a) + shift  # type: ignore[no-any-return]
 
 
@@ -91,7 +91,7 @@ def dropout1d(
     return _with_batch(input, p, training, inplace, 3)
 
 
-def _with_batch(input: Any, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
+def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
     """Drop channels of a tensor with ndim axes, or one less without a batch."""
     if len(input._layout.shape) >= ndim:
         return drop_channels(input, p, training, inplace)

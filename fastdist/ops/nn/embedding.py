@@ -51,12 +51,14 @@ def embedding(
     return found  # type: ignore[no-any-return]
 
 
-def has_gradient(weight: Any) -> bool:
+def has_gradient(weight: Tensor) -> bool:
     """Return whether a look-up of weight must be recorded."""
     return weight._edge is not None
 
 
-def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:
+def sparse_rows(
+    weight: Tensor, input: Tensor, padding: int | None, by_frequency: bool = False
+) -> Any:
     """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
     if isinstance(input, Batched):  # whose rows are looked up for all calls
         return batched(sparse_rows(weight, input.value, padding, by_frequency), input.level)
@@ -67,7 +69,7 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
         if not is_flat:
             found = found.reshape((*input._layout.shape, shape[1]))
 
-    def gradients(g: Any) -> tuple[Any]:
+    def gradients(g: Tensor) -> tuple[Any]:
         if by_frequency:
             raise RuntimeError(
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients; leave "
@@ -99,7 +101,7 @@ def padding_of(padding_idx: int | None, n: int) -> int | None:
     return padding_idx % n
 
 
-def _rows(weight: Any, input: Any, padding: int | None) -> Any:
+def _rows(weight: Tensor, input: Tensor, padding: int | None) -> Any:
     if len(input._layout.shape) == 1:
         found = select_slices(weight, input, 0)
     elif may_reshape(input, (weight,)):
@@ -115,7 +117,7 @@ def _rows(weight: Any, input: Any, padding: int | None) -> Any:
     return where(padded, found.detach(), found)
 
 
-def bound_norms(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+def bound_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale the rows of weight that input names and that are longer than max_norm, in place."""
     places = input.detach().reshape(-1)
     with no_grad():
@@ -126,7 +128,7 @@ def bound_norms(weight: Any, input: Any, max_norm: float, norm_type: float) -> N
         weight.index_copy_(0, places, shorter)
 
 
-def frequency(input: Any, weight: Any) -> Any:
+def frequency(input: Tensor, weight: Tensor) -> Any:
     """Return how often each entry of input stands in it, with an axis for the rows."""
     places, layout = input.detach().reshape(-1), weight._layout
     n = layout.shape[0]

@@ -71,7 +71,7 @@ def embedding_bag(
     return keep_version(_joined(mode, rows, bags, counted), offsets)  # type: ignore[no-any-return]
 
 
-def _joined(mode: str, rows: Any, bags: _Bags, counted: Any) -> Any:
+def _joined(mode: str, rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
     """Return the sum, mean or max of each bag's rows that count."""
     if mode == "max":
         return _greatest(rows, bags, counted)
@@ -96,7 +96,7 @@ class _Bags(NamedTuple):
     place: Any
 
 
-def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
+def _bags_of(input: Tensor, offsets: Tensor | None, include_last: bool) -> _Bags:
     device = input._layout.device
     if offsets is None:
         count, n = input._layout.shape
@@ -117,7 +117,7 @@ def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
     return _Bags(count - bool(include_last), int(lengths.max(initial=0)), *numbers)
 
 
-def _bags_of_each(starts: Any, n: int, number: int) -> _Bags:
+def _bags_of_each(starts: Tensor, n: int, number: int) -> _Bags:
     """Return the bags of each call."""
     entries = arange(n, dtype=int64, device=starts._layout.device)
     of_entry: Any = searchsorted(starts, entries, right=True) - 1
@@ -148,14 +148,14 @@ def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) ->
         )
 
 
-def _sums(rows: Any, bags: _Bags) -> Any:
+def _sums(rows: Tensor, bags: _Bags) -> Any:
     layout = rows._layout
     shape = (bags.number + 1, *layout.shape[1:])
     found = zeros(shape, dtype=layout.dtype, device=layout.device).index_add(0, bags.of_entry, rows)
     return narrow(found, 0, 0, bags.number)
 
 
-def _sizes(rows: Any, bags: _Bags, counted: Any) -> Any:
+def _sizes(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
     """Return how many entries of each bag count, with an axis for the rows."""
     layout = rows._layout
     if counted is None:
@@ -166,7 +166,7 @@ def _sizes(rows: Any, bags: _Bags, counted: Any) -> Any:
     return _sums(each, bags)
 
 
-def _greatest(rows: Any, bags: _Bags, counted: Any) -> Any:
+def _greatest(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
     """Return the greatest of each bag, which a gradient goes to; zeros for an empty one."""
     layout = rows._layout
     if not layout.shape[0]:
@@ -181,7 +181,7 @@ def _greatest(rows: Any, bags: _Bags, counted: Any) -> Any:
     return narrow(found, 0, 0, bags.number).masked_fill(is_empty, 0.0)
 
 
-def _require_mode(mode: str, by_frequency: bool, factors: Any, sparse: bool) -> None:
+def _require_mode(mode: str, by_frequency: bool, factors: Tensor | None, sparse: bool) -> None:
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and by_frequency:

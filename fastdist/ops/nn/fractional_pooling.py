@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.dtypes import int64
@@ -21,7 +22,7 @@ _seen = gather.in_steps()
 _NAMES = ("time", "height", "width")
 
 
-def _beginnings(samples: Any, length: int, count: int, kernel: int) -> Any:
+def _beginnings(samples: Tensor, length: int, count: int, kernel: int) -> Any:
     """Return where windows begin, for each of the numbers drawn: (...) -> (..., count)."""
     device = samples._layout.device
     last = arange(1, device=device) + (length - kernel)
@@ -38,9 +39,9 @@ def _beginnings(samples: Any, length: int, count: int, kernel: int) -> Any:
 
 def fractional_max_pool(
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     output_size: Any,
-    output_ratio: Any,
+    output_ratio: float | tuple[float, ...] | None,
     samples: Tensor | None,
     axes: int,
 ) -> Any:
@@ -89,7 +90,11 @@ def fractional_max_pool(
 
 
 def _counts(
-    function: str, shape: tuple[int, ...], output_size: Any, output_ratio: Any, axes: int
+    function: str,
+    shape: tuple[int, ...],
+    output_size: int | Sequence[int],
+    output_ratio: float | tuple[float, ...] | None,
+    axes: int,
 ) -> tuple[int, ...]:
     if output_size is not None:
         return numbers(function, "output_size", output_size, axes)
@@ -108,9 +113,9 @@ def _declare(axes: int) -> None:
 
     def with_indices(
         input: Tensor,
-        kernel_size: Any,
-        output_size: Any = None,
-        output_ratio: Any = None,
+        kernel_size: int | Sequence[int],
+        output_size: int | Sequence[int] | None = None,
+        output_ratio: float | tuple[float, ...] | None = None,
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:
@@ -120,7 +125,7 @@ def _declare(axes: int) -> None:
 
     def alone(
         input: Tensor,
-        kernel_size: Any,
+        kernel_size: int | Sequence[int],
         output_size: Any = None,
         output_ratio: Any = None,
         return_indices: bool = False,

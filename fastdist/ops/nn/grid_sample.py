@@ -11,6 +11,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named, recorded_as
+from ...tensor.methods import DeviceLike
 from ...tensor.tensor import Tensor
 from ..create.creation import ones
 from ..create.ranges import linspace
@@ -94,14 +95,14 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
         )
 
 
-def _in_elements(x: Any, length: int, align: bool) -> Any:
+def _in_elements(x: Tensor, length: int, align: bool) -> Any:
     """Return places from -1 to 1 in elements from the first one's middle."""
     if align:
         return (x + 1) * ((length - 1) / 2)
     return ((x + 1) * length - 1) / 2
 
 
-def _padded(x: Any, length: int, padding: str, align: bool) -> Any:
+def _padded(x: Tensor, length: int, padding: str, align: bool) -> Any:
     """Return where x is looked for: as it is, drawn to the border, or mirrored into the image."""
     if padding == "zeros":
         return x
@@ -113,7 +114,7 @@ def _padded(x: Any, length: int, padding: str, align: bool) -> Any:
     return _chosen(inside, x, edge)
 
 
-def _reflected(x: Any, twice_low: int, twice_high: int) -> Any:
+def _reflected(x: Tensor, twice_low: int, twice_high: int) -> Any:
     if twice_low == twice_high:
         return x * 0
     low, span = twice_low / 2, (twice_high - twice_low) / 2
@@ -124,7 +125,7 @@ def _reflected(x: Any, twice_low: int, twice_high: int) -> Any:
     return _chosen(flips % 2 == 0, extra + low, span - extra + low)
 
 
-def _chosen(condition: Any, a: Any, b: Any) -> Any:
+def _chosen(condition: Tensor, a: Tensor, b: Any) -> Any:
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = condition.to(condition._layout.dtype) * 0.0 + a
     return where_op(condition, a, b)
@@ -189,14 +190,14 @@ def _cubic(input: Tensor, where: list[Any], padding: str, align: bool) -> Any:
     return total
 
 
-def _keys(t: Any) -> list[Any]:
+def _keys(t: Tensor) -> list[Any]:
     """Return the weights of the four elements about a place t beyond the second."""
     a = _CUBIC
 
-    def near(x: Any) -> Any:
+    def near(x: Tensor) -> Any:
         return ((a + 2) * x - (a + 3)) * x * x + 1
 
-    def far(x: Any) -> Any:
+    def far(x: Tensor) -> Any:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
@@ -243,7 +244,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     return moved.reshape((batch, *space, axes))  # type: ignore[no-any-return]
 
 
-def _middles(length: int, align: bool, dtype: DType, device: Any) -> Any:
+def _middles(length: int, align: bool, dtype: DType, device: DeviceLike) -> Any:
     """Return the elements of an axis from -1 to 1."""
     if length <= 1:
         return linspace(0, 0, 1, dtype=dtype, device=device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from ...core.dtypes import float16, float64, uint8
@@ -33,8 +34,8 @@ _MAKERS: Final = {
 @composite(homes="functional", known_as="")
 def interpolate(
     input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -85,7 +86,11 @@ def interpolate(
 
 
 def _sizes(
-    input: Tensor, size: Any, scale_factor: Any, recompute: bool, mode: str
+    input: Tensor,
+    size: int | Sequence[int] | None,
+    scale_factor: float | Sequence[float] | None,
+    recompute: bool,
+    mode: str,
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
     """Return the lengths wanted, and the factors that indices follow where they were given."""
     space = input._layout.shape[2:]
@@ -212,8 +217,8 @@ def _resampled(
 @composite(homes="functional", known_as="")
 def upsample(
     input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
@@ -226,7 +231,11 @@ def upsample(
 
 
 @composite(homes="functional", known_as="")
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_nearest(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
     """Return interpolate with mode "nearest", which took this function's place."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -236,7 +245,11 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 
 @composite(homes="functional", known_as="")
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_bilinear(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
     """Return interpolate with mode "bilinear" and align_corners, which took this function's
     place.
     """

@@ -23,15 +23,15 @@ from .activation import logsigmoid
 from .cross_entropy import REDUCTIONS, reduction_code, reduction_of
 
 
-def reduced(losses: Any, reduction: str) -> Tensor:
+def reduced(losses: Tensor, reduction: str) -> Tensor:
     """Return losses as they are, their mean, or their sum."""
     code = reduction_code(reduction)
     if code == 0:
-        return losses  # type: ignore[no-any-return]
-    return losses.mean() if code == 1 else losses.sum()  # type: ignore[no-any-return]
+        return losses
+    return losses.mean() if code == 1 else losses.sum()
 
 
-def _weighted(losses: Any, weight: Any, input: Any) -> Any:
+def _weighted(losses: Tensor, weight: Tensor, input: Tensor) -> Any:
     """Return losses times weight, which has the input's shape."""
     if weight._layout.shape != input._layout.shape:
         raise ShapeError(
@@ -41,7 +41,7 @@ def _weighted(losses: Any, weight: Any, input: Any) -> Any:
     return losses * weight
 
 
-def _mean_by_weight(losses: Any, weight: Any, input: Any, reduction: str) -> Tensor:
+def _mean_by_weight(losses: Tensor, weight: Any, input: Tensor, reduction: str) -> Tensor:
     """Return losses reduced; each counts as much as it weighs."""
     if weight is None:
         return reduced(losses, reduction)
@@ -155,11 +155,11 @@ def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
     """Return the binary cross entropy of the probability input, its logarithms cut off at -100."""
 
 
-def _compared(name: str, input: Any, target: Any, *numbers: Any) -> Any:
+def _compared(name: str, input: Tensor, target: Tensor, *numbers: Any) -> Any:
     return OPS[name](input, target, *numbers)
 
 
-def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
+def _as_one_size(input: Tensor, target: Tensor) -> tuple[Any, ...]:
     """Return both, broadcast, and if that takes anything warn the caller of the loss that calls
     this. A target without axes then counts for the dtype as much as any other.
     """
@@ -179,8 +179,8 @@ def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
 def mse_loss(
     input: Tensor,
     target: Tensor,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
@@ -210,8 +210,8 @@ def mse_loss(
 def l1_loss(
     input: Tensor,
     target: Tensor,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
@@ -241,8 +241,8 @@ def l1_loss(
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
@@ -280,8 +280,8 @@ def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
@@ -297,8 +297,8 @@ def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
@@ -329,7 +329,7 @@ def binary_cross_entropy_with_logits(
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
 
-def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
+def _broadcast_weight(losses: Tensor, weight: Any, input: Tensor) -> Any:
     """Return losses, times weight if there is one.
 
     Raises  ShapeError where a weight makes more losses than there are inputs
@@ -383,8 +383,8 @@ def _require_same(input: Tensor, target: Tensor) -> None:
 def kl_div(
     input: Tensor,
     target: Tensor,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:

@@ -26,8 +26,8 @@ def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
     margin: float = 1.0,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return input where target is 1, and what it lacks of margin where target is -1."""
@@ -44,8 +44,8 @@ def margin_ranking_loss(
     input2: Tensor,
     target: Tensor,
     margin: float = 0,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return how much input1 misses the margin above input2, or where target is -1 below it."""
@@ -63,8 +63,8 @@ def margin_ranking_loss(
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return log(1 + exp(-target * input)), without overflow."""
@@ -83,8 +83,8 @@ def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor | float,
     weight: Tensor | None = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return the binary cross entropies of the logits input, and their mean over the classes.
@@ -108,8 +108,8 @@ def multi_margin_loss(
     p: int = 1,
     margin: float = 1.0,
     weight: Tensor | None = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return the mean over classes of what the target's score lacks to be margin above theirs, to
@@ -149,7 +149,7 @@ def _require_long(target: Tensor) -> None:
         )
 
 
-def _rows(input: Any) -> Any:
+def _rows(input: Tensor) -> Any:
     """Return a matrix, or a vector as one of one row; a single number is a vector of one class.
 
     Raises  ShapeError for what has other axes, or no classes
@@ -169,8 +169,8 @@ def _rows(input: Any) -> Any:
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return over all pairs of a target class and another what the first one's score lacks to be 1
@@ -213,8 +213,8 @@ def cosine_embedding_loss(
     input2: Tensor,
     target: Tensor,
     margin: float = 0,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return 1 - cosine of the angle between the inputs where target is 1, and what the cosine is
@@ -276,8 +276,8 @@ def triplet_margin_loss(
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return how much negative misses being margin farther from anchor than positive is; with swap
@@ -287,7 +287,7 @@ def triplet_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
 
-    def distance(x: Any, y: Any) -> Any:
+    def distance(x: Tensor, y: Tensor) -> Any:
         return pairwise_distance(x, y, p, eps)
 
     return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)

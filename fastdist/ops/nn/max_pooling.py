@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.dtypes import INTEGRAL, DType, int64
 from ...dispatch.composite import composite
+from ...dispatch.node_writer import OpNode
 from ...dispatch.structured import Plan, structured
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
@@ -31,13 +33,13 @@ def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
 
 
 @largest.names_event
-def _(operands: Any, attributes: Any) -> str:
+def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
     """Return PyTorch's word for as many axes."""
     return f"max_pool{max(len(attributes[0]), 2)}d_with_indices"
 
 
 @largest.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     windows = node.naming_route.attributes[0]
     if windows[0] == _ADAPTIVE:
         return f"adaptive_max_pool{max(len(windows), 2)}d"
@@ -45,18 +47,18 @@ def _(node: Any) -> str:
 
 
 @largest.plan
-def _(input: Tensor, windows: Any, counts: Any) -> Plan:
+def _(input: Tensor, windows: Any, counts: Tensor) -> Plan:
     shape = (*input._layout.shape[: -len(windows)], *counts)
     return Plan(shape, input._layout.dtype, (windows,), extra_outputs=((shape, int64),))
 
 
 @largest.vjp("input")
-def _(g: Any, others: Any, input_layout: Layout, windows: Any) -> Any:
+def _(g: Tensor, others: tuple[Tensor, ...], input_layout: Layout, windows: Any) -> Any:
     return spread(g, others[0], windows, input_layout.shape[-len(windows) :])
 
 
 @largest.jvp
-def _(input_t: Any, others: Any, windows: Any) -> Any:
+def _(input_t: Tensor, others: tuple[Tensor, ...], windows: Any) -> Any:
     return pick(input_t, others[0], windows)
 
 
@@ -78,7 +80,7 @@ def _(input: Tensor, places: Tensor, windows: Any) -> Plan:
 
 
 @pick.vjp("input")
-def _(g: Any, places: Tensor, input_layout: Layout, windows: Any) -> Any:
+def _(g: Tensor, places: Tensor, input_layout: Layout, windows: Any) -> Any:
     return spread(g, places, windows, input_layout.shape[-len(windows) :])
 
 
@@ -88,7 +90,7 @@ def spread(input: Tensor, places: Tensor, windows: Any, space: Any) -> Tensor:
 
 
 @spread.names_event
-def _(operands: Any, attributes: Any) -> str:
+def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
     return f"max_pool{max(len(attributes[0]), 2)}d_with_indices_backward"
 
 
@@ -99,16 +101,16 @@ def _(input: Tensor, places: Tensor, windows: Any, space: Any) -> Plan:
 
 
 @spread.vjp("input")
-def _(g: Any, places: Tensor, windows: Any) -> Any:
+def _(g: Tensor, places: Tensor, windows: Any) -> Any:
     return pick(g, places, windows)
 
 
 def max_pool(
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     stride: Any,
-    padding: Any,
-    dilation: Any,
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
     ceil_mode: bool,
     axes: int,
     takes_whole: bool,
@@ -132,7 +134,7 @@ def _is_whole(dtype: DType) -> bool:
     return dtype.category == INTEGRAL and not dtype.is_bare
 
 
-def adaptive_max_pool(input: Tensor, output_size: Any, axes: int) -> Any:
+def adaptive_max_pool(input: Tensor, output_size: int | Sequence[int], axes: int) -> Any:
     """Return the largest of as many parts of the last axes as asked for, and where it stands."""
     function = f"adaptive_max_pool{axes}d"
     counts = adaptive_lengths(function, input, output_size, axes, channels=True)
@@ -148,10 +150,10 @@ def _declare(axes: int) -> None:
 
     def max_pool_with_indices(
         input: Tensor,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
@@ -159,10 +161,10 @@ def _declare(axes: int) -> None:
 
     def max_pool_alone(
         input: Tensor,
-        kernel_size: Any,
+        kernel_size: int | Sequence[int],
         stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
@@ -171,10 +173,14 @@ def _declare(axes: int) -> None:
         found = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes, whole)
         return found if return_indices else found[0]
 
-    def adaptive_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    def adaptive_with_indices(
+        input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+    ) -> Any:
         return adaptive_max_pool(input, output_size, axes)
 
-    def adaptive_alone(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    def adaptive_alone(
+        input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+    ) -> Any:
         found = adaptive_max_pool(input, output_size, axes)
         return found if return_indices else found[0]
 

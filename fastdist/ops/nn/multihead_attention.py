@@ -83,14 +83,16 @@ def multi_head_attention_forward(
     return found.squeeze(1), None if shares is None else shares.squeeze(0)
 
 
-def in_turn(query: Any, key: Any, value: Any, do: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+def in_turn(
+    query: Tensor, key: Tensor, value: Tensor, do: Callable[[Any], Any]
+) -> tuple[Any, Any, Any]:
     """Return do's result for each; equal tensors give one result."""
     made = do(query)
     other = made if key is query else do(key)
     return made, other, other if value is key else do(value)
 
 
-def _require_mask(mask: Any, is_causal: bool | int) -> None:
+def _require_mask(mask: Tensor | None, is_causal: bool | int) -> None:
     if is_causal and mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
@@ -177,7 +179,7 @@ def _is_batched(query: Any, key: Any, value: Any, padding: Any, mask: Any, num_h
 
 
 def _require_sizes(
-    query: Any, key: Any, value: Any, expected: int, num_heads: int, separate: bool
+    query: Tensor, key: Tensor, value: Tensor, expected: int, num_heads: int, separate: bool
 ) -> None:
     size = query.shape[2]
     if size != expected:
@@ -201,7 +203,12 @@ def _require_sizes(
 
 
 def _projected(
-    query: Any, key: Any, value: Any, weights: tuple[Any, ...], bias: Any, separate: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weights: tuple[Any, ...],
+    bias: Tensor | None,
+    separate: bool,
 ) -> tuple[Any, ...]:
     """Return q, k and v; what is one tensor is projected in one product."""
     packed, *each = weights
@@ -224,19 +231,21 @@ def _projected(
     return tuple([linear(one, weight, b) for one, weight, b in given])
 
 
-def _by_head(one: Any, num_heads: int) -> Any:
+def _by_head(one: Tensor, num_heads: int) -> Any:
     """Return (n, batch, e) as (batch, heads, n, e / heads)."""
     n, batch, size = one._layout.shape
     return one.reshape(n, batch, num_heads, size // num_heads).permute(1, 2, 0, 3)
 
 
-def _joined(attended: Any) -> Any:
+def _joined(attended: Tensor) -> Any:
     """Return (batch, heads, n, e / heads) as (n, batch, e)."""
     batch, heads, n, size = attended._layout.shape
     return attended.permute(2, 0, 1, 3).reshape(n, batch, heads * size)
 
 
-def _extended(k: Any, v: Any, bias_k: Any, bias_v: Any, may: bool) -> tuple[Any, Any, int]:
+def _extended(
+    k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None, may: bool
+) -> tuple[Any, Any, int]:
     """Return k and v with the learnt key and value behind them, and how many these are."""
     if bias_k is None and bias_v is None:
         return k, v, 0
@@ -250,7 +259,7 @@ def _extended(k: Any, v: Any, bias_k: Any, bias_v: Any, may: bool) -> tuple[Any,
     return cat([k, bias_k.repeat(1, batch, 1)]), cat([v, bias_v.repeat(1, batch, 1)]), 1
 
 
-def _static(static: Any, name: str, found: Any, count: int) -> Any:
+def _static(static: Any, name: str, found: Tensor, count: int) -> Any:
     """Return the tensor given in place of projected keys or values, by head; found for None."""
     if static is None:
         return found
@@ -263,13 +272,13 @@ def _static(static: Any, name: str, found: Any, count: int) -> Any:
     return static.reshape(batch, heads, static.shape[1], size)
 
 
-def _with_zero(one: Any) -> Any:
+def _with_zero(one: Tensor) -> Any:
     batch, heads, _, size = one._layout.shape
     layout = one._layout
     return cat([one, zeros((batch, heads, 1, size), dtype=layout.dtype, device=layout.device)], 2)
 
 
-def _with_axes(mask: Any, batch: int, num_heads: int, n: int, m: int) -> Any:
+def _with_axes(mask: Tensor | None, batch: int, num_heads: int, n: int, m: int) -> Any:
     """Return an added mask as (batch or 1, heads or 1, n, m)."""
     if mask is None:
         return None
@@ -300,7 +309,7 @@ def _merged(mask: Any, padding: Any, further: int, batch: int, m: int) -> Any:
     return padding if mask is None else mask + padding
 
 
-def _with_free(mask: Any, further: int) -> Any:
+def _with_free(mask: Tensor | None, further: int) -> Any:
     if mask is None:
         return None
     shape, layout = mask._layout.shape, mask._layout

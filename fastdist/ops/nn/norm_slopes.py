@@ -6,19 +6,22 @@ They are for plain tensors of a few numbers on the CPU: see may_fuse in ops/redu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.structured import Plan, structured
 from ...tensor.tensor import Tensor
 
 
-def slope_of(g: Any, normal: Any, scale: Any, axes: Any) -> Any:
+def slope_of(g: Tensor, normal: Tensor, scale: Tensor, axes: int | Sequence[int]) -> Any:
     """Return the product of the Jacobian of normal, which is symmetric, with a gradient."""
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 
 
-def _second(g: Any, u: Any, normal_scale: Any, axes: Any) -> tuple[Any, Any]:
+def _second(
+    g: Tensor, u: Tensor, normal_scale: tuple[Any, Any], axes: int | Sequence[int]
+) -> tuple[Any, Any]:
     """Return the gradients of slope_of(u, ...) of normalised x, by u and by x."""
     normal, scale = normal_scale
     along, along_u = (g * normal).mean(axes, True), (u * normal).mean(axes, True)
@@ -28,7 +31,14 @@ def _second(g: Any, u: Any, normal_scale: Any, axes: Any) -> tuple[Any, Any]:
     return by_u, -by_x * scale
 
 
-def _by_all(by_u: Any, by_x: Any, grad: Any, weight: Any, axes: Any, wanted: Any) -> Any:
+def _by_all(
+    by_u: Tensor,
+    by_x: Tensor,
+    grad: Tensor,
+    weight: Tensor | None,
+    axes: int | Sequence[int],
+    wanted: Any,
+) -> Any:
     """Return the gradients by grad, the input and the weight, where u is grad * weight and has the
     gradient by_u; axes are those along which the weight is broadcast.
     """
@@ -37,7 +47,7 @@ def _by_all(by_u: Any, by_x: Any, grad: Any, weight: Any, axes: Any, wanted: Any
     return by_u * weight, by_x, (grad * by_u).sum(axes) if wanted[2] else None
 
 
-def normal_of(x: Any, eps: float, axes: Any) -> tuple[Any, Any]:
+def normal_of(x: Tensor, eps: float, axes: int | Sequence[int]) -> tuple[Any, Any]:
     """Return x normalised along axes and what it was multiplied by, as expressions that can be
     differentiated again.
     """
@@ -61,14 +71,21 @@ def layer_norm_slope(
 
 @layer_norm_slope.plan
 def _(
-    grad: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor, eps: float
+    grad: Tensor, input: Tensor, weight: Tensor, mean: Tensor, deviation: Tensor, eps: float
 ) -> Plan:
     return Plan(input._layout.shape, input._layout.dtype)
 
 
 @layer_norm_slope.vjp("grad", "input", "weight")
 def _(
-    g: Any, grad: Any, input: Any, weight: Any, mean: Any, deviation: Any, eps: float, wanted: Any
+    g: Tensor,
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    deviation: Tensor,
+    eps: float,
+    wanted: Sequence[bool],
 ) -> Any:
     u = grad if weight is None else grad * weight
     by_u, by_x = _second(g, u, normal_of(input, eps, 1), 1)
@@ -84,12 +101,20 @@ def rms_norm_slope(
 
 
 @rms_norm_slope.plan
-def _(grad: Tensor, input: Tensor, weight: Any, scale: Tensor, eps: float) -> Plan:
+def _(grad: Tensor, input: Tensor, weight: Tensor, scale: Tensor, eps: float) -> Plan:
     return Plan(input._layout.shape, input._layout.dtype)
 
 
 @rms_norm_slope.vjp("grad", "input", "weight")
-def _(g: Any, grad: Any, input: Any, weight: Any, scale: Any, eps: float, wanted: Any) -> Any:
+def _(
+    g: Tensor,
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    scale: Tensor,
+    eps: float,
+    wanted: Sequence[bool],
+) -> Any:
     u = grad if weight is None else grad * weight
     by = ((input * input).mean(1, True) + eps).rsqrt()
     normal = input * by
@@ -118,7 +143,7 @@ def group_norm_slope(
 def _(
     grad: Tensor,
     input: Tensor,
-    weight: Any,
+    weight: Tensor,
     mean: Tensor,
     deviation: Tensor,
     num_groups: int,
@@ -129,20 +154,20 @@ def _(
 
 @group_norm_slope.vjp("grad", "input", "weight")
 def _(
-    g: Any,
-    grad: Any,
-    input: Any,
-    weight: Any,
-    mean: Any,
-    deviation: Any,
+    g: Tensor,
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    deviation: Tensor,
     num_groups: int,
     eps: float,
-    wanted: Any,
+    wanted: Sequence[bool],
 ) -> Any:
     shape = input._layout.shape
     axes, kept = axes_of(shape)
     rows = (shape[0] * num_groups, -1)
-    by_channel = None if weight is None else weight.reshape(kept)
+    by_channel: Any = None if weight is None else weight.reshape(kept)
     u = (grad if weight is None else grad * by_channel).reshape(rows)
     x = input.reshape(rows)
     by_u, by_x = _second(g.reshape(rows), u, normal_of(x, eps, 1), 1)
@@ -164,16 +189,25 @@ def batch_norm_slope(
 
 
 @batch_norm_slope.plan
-def _(grad: Tensor, input: Tensor, weight: Any, mean: Tensor, variance: Tensor, eps: float) -> Plan:
+def _(
+    grad: Tensor, input: Tensor, weight: Tensor, mean: Tensor, variance: Tensor, eps: float
+) -> Plan:
     return Plan(input._layout.shape, input._layout.dtype, (eps,))
 
 
 @batch_norm_slope.vjp("grad", "input", "weight")
 def _(
-    g: Any, grad: Any, input: Any, weight: Any, mean: Any, variance: Any, eps: float, wanted: Any
+    g: Tensor,
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+    wanted: Sequence[bool],
 ) -> Any:
     axes, kept = axes_of(input._layout.shape)
-    by_channel = None if weight is None else weight.reshape(kept)
+    by_channel: Any = None if weight is None else weight.reshape(kept)
     u = grad if weight is None else grad * by_channel
     by_u, by_x = _second(g, u, normal_of(input, eps, axes), axes)
     return _by_all(by_u, by_x, grad, by_channel, axes, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.dtypes import float_limits, real_of
@@ -11,7 +12,7 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.op import PLAIN
+from ...dispatch.op import PLAIN, Op
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import may_be_differentiated, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
@@ -40,20 +41,27 @@ def layer_norm_rows(
 
 
 @layer_norm_rows.plan
-def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
+def _(input: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Plan:
     shape, dtype = input._layout.shape, input._layout.dtype
     row = ((shape[0], 1), dtype.computes_in)
     return Plan(shape, dtype, (eps,), extra_outputs=(row, row))
 
 
-def _normal(input: Any, eps: float) -> Any:
+def _normal(input: Tensor, eps: float) -> Any:
     """Return the normalised rows as an expression that can be differentiated again."""
     away = input - input.mean(1, True)
     return away * ((away * away).mean(1, True) + eps).rsqrt()
 
 
 @layer_norm_rows.vjp("input", "weight", "bias")
-def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
+def _(
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    eps: float,
+    others: tuple[Tensor, ...],
+    wanted: Sequence[bool],
+) -> Any:
     by_input = by_weight = None
     by_bias = g.sum(0) if wanted[2] else None
     if not may_be_differentiated():
@@ -76,12 +84,19 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
     return by_input, by_weight, by_bias
 
 
-def _slope(g: Any, normal: Any, scale: Any) -> Any:
+def _slope(g: Tensor, normal: Tensor, scale: Tensor) -> Any:
     return (g - g.mean(1, True) - normal * (g * normal).mean(1, True)) * scale
 
 
 @layer_norm_rows.jvp
-def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: float) -> Any:
+def _(
+    input: Tensor,
+    input_t: Tensor | None,
+    weight: Tensor | None,
+    weight_t: Tensor | None,
+    bias_t: Tensor | None,
+    eps: float,
+) -> Any:
     total = None
     if input_t is not None:
         away = input - input.mean(1, True)
@@ -110,16 +125,16 @@ def layer_norm_gradient(
 
 
 @layer_norm_gradient.plan
-def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) -> Plan:
+def _(g: Tensor, input: Tensor, weight: Tensor, mean: Tensor, deviation: Tensor) -> Plan:
     return Plan(input._layout.shape, input._layout.dtype)
 
 
 def _layer_norm_of_plain_rows(
-    input: Any = None,
+    input: Tensor | None = None,
     normalized_shape: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    eps: Any = 1e-5,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
     *others: Any,
     **named: Any,
 ) -> Any:
@@ -146,7 +161,7 @@ def _layer_norm_of_plain_rows(
 @composite(homes="function functional", node="native_layer_norm", quick=_layer_norm_of_plain_rows)
 def layer_norm(
     input: Tensor,
-    normalized_shape: Any,
+    normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
@@ -180,7 +195,9 @@ def layer_norm(
     return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)
 
 
-def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:
+def _last_axes(
+    name: str, input: Tensor, normalized_shape: Sequence[int], **given: Tensor | None
+) -> Shape:
     """Return normalized_shape, which input ends in and the parameters have.
 
     Raises  ShapeError, NotImplementedError where they differ, or are not floating numbers
@@ -224,7 +241,7 @@ def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 
 @rms_norm_rows.plan
-def _(input: Tensor, weight: Any, eps: float) -> Plan:
+def _(input: Tensor, weight: Tensor, eps: float) -> Plan:
     shape, dtype = input._layout.shape, input._layout.dtype
     row = ((shape[0], 1), dtype.computes_in)
     return Plan(shape, dtype, (eps,), extra_outputs=(row,))
@@ -232,7 +249,7 @@ def _(input: Tensor, weight: Any, eps: float) -> Plan:
 
 @layer_norm_rows.batches
 @rms_norm_rows.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     input, weight, *biases = operands
     size = levels.sizes[level - 1]
     rows = value_at(input, level, size=size)
@@ -247,7 +264,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return value_at(found, level), *[one.reshape(size, count, 1) for one in others]
 
 
-def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
+def _by_root(input: Tensor, eps: float) -> tuple[Any, Any]:
     """Return the rows over their roots, and one over these, to be differentiated again."""
     wide = input.to(input._layout.dtype.computes_in)
     scale = ((wide * wide).mean(1, True) + eps).rsqrt()
@@ -255,7 +272,9 @@ def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
 
 
 @rms_norm_rows.vjp("input")
-def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
+def _(
+    g: Tensor, input: Tensor, weight: Tensor | None, eps: float, others: tuple[Tensor, ...]
+) -> Any:
     if tls.grad and may_fuse(input, g, weight):
         return rms_norm_slope.public(g, input, weight, *others, eps)
     normal, scale = _by_root(input, eps)
@@ -264,12 +283,18 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
 
 
 @rms_norm_rows.vjp("weight")
-def _(g: Any, input: Any, eps: float, others: Any) -> Any:
+def _(g: Tensor, input: Tensor, eps: float, others: tuple[Tensor, ...]) -> Any:
     return (g * _by_root(input, eps)[0]).sum(0)
 
 
 @rms_norm_rows.jvp
-def _(input: Any, input_t: Any, weight: Any, weight_t: Any, eps: float) -> Any:
+def _(
+    input: Tensor,
+    input_t: Tensor | None,
+    weight: Tensor | None,
+    weight_t: Tensor | None,
+    eps: float,
+) -> Any:
     normal, scale = _by_root(input, eps)
     total = None
     if input_t is not None:
@@ -283,7 +308,10 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, eps: float) -> Any:
 
 @composite(homes="function functional", node="mul")
 def rms_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """Return input over the root of its mean square over the last axes, times weight."""
     last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
@@ -327,7 +355,7 @@ def local_response_norm(
     return found  # type: ignore[no-any-return]
 
 
-def _neighbours(x: Any, before: int, behind: int) -> Any:
+def _neighbours(x: Tensor, before: int, behind: int) -> Any:
     """Return the sums of each channel, so many before it, and so many behind it."""
     channels, ndim = x._layout.shape[1], len(x._layout.shape)
     total = x
@@ -340,7 +368,7 @@ def _neighbours(x: Any, before: int, behind: int) -> Any:
     return total
 
 
-def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+def cross_map_lrn(input: Tensor, size: int, alpha: float, beta: float, k: float) -> Any:
     """Return CrossMapLRN2d of images.
 
     Raises  ValueError for other than four axes, or a size below 1
@@ -361,11 +389,11 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
 
 
 def _group_norm_of_plain(
-    input: Any = None,
+    input: Tensor | None = None,
     num_groups: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    eps: Any = 1e-5,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
     *others: Any,
     **named: Any,
 ) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     return recorded_as(_node(mode, len(ends)), input, ())  # type: ignore[no-any-return]
 
 
-def _checked_ends(mode: str, pad: Any, shape: Shape) -> tuple[tuple[int, int, int], ...]:
+def _checked_ends(mode: str, pad: Sequence[int], shape: Shape) -> tuple[tuple[int, int, int], ...]:
     """Return (axis, before, behind) of each axis that a mode other than "constant" makes longer."""
     ends = _ends(pad, shape)
     if mode not in _MODES:
@@ -102,7 +103,7 @@ def _node(mode: str, axes: int) -> str:
     return "CopySlices" if word is None else node_named(f"{word}{axes}d")
 
 
-def _ends(pad: Any, shape: Shape) -> dict[int, tuple[int, int]]:
+def _ends(pad: Sequence[int], shape: Shape) -> dict[int, tuple[int, int]]:
     """Return axis -> (before, behind), from the last axis on.
 
     Raises  RuntimeError

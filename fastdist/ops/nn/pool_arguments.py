@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...core.dtypes import WORDS, DType
@@ -83,10 +83,10 @@ class NotImplementedDType(DTypeError, NotImplementedError):
 def windows_of(
     function: str,
     input: Tensor,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    kernel_size: int | Sequence[int] | None,
+    stride: int | Sequence[int] | None,
+    padding: int | Sequence[int] | None,
+    dilation: int | Sequence[int] | None,
     ceil_mode: bool,
     axes: int,
 ) -> tuple[Window, ...]:
@@ -111,10 +111,10 @@ def are_ints(given: Any) -> bool:
 def _windows_of(
     function: str,
     shape: Shape,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    kernel_size: int | Sequence[int] | None,
+    stride: int | Sequence[int] | None,
+    padding: int | Sequence[int] | None,
+    dilation: int | Sequence[int] | None,
     ceil_mode: bool,
     axes: int,
 ) -> tuple[Window, ...]:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ...core.errors import ShapeError
 from ...core.running_op import PARTS
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import has_tangents
 from ...graph.modes import tls
@@ -39,12 +40,12 @@ class Cell(NamedTuple):
     back: Callable[..., Any]
 
 
-def _parts(gates: Any, count: int) -> list[Any]:
+def _parts(gates: Tensor, count: int) -> list[Any]:
     n = gates._layout.shape[1] // count
     return [narrow(gates, 1, i * n, n) for i in range(count)]
 
 
-def _step_lstm(gates: Any, product: Any, h: Any, c: Any) -> Any:
+def _step_lstm(gates: Tensor, product: Tensor, h: Tensor, c: Tensor) -> Any:
     i, f, g, o = _parts(gates + product, 4)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     c = f * c + i * g
@@ -52,7 +53,7 @@ def _step_lstm(gates: Any, product: Any, h: Any, c: Any) -> Any:
     return o * bent, c, (i, f, g, o, bent)
 
 
-def _back_lstm(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+def _back_lstm(dh: Tensor, dc: Tensor, kept: tuple[Tensor, ...], h: Tensor, c: Tensor) -> Any:
     i, f, g, o, bent = kept
     d_state = dc + dh * o * (1 - bent * bent)
     by_gates = cat(
@@ -67,36 +68,38 @@ def _back_lstm(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
     return by_gates, by_gates, None, d_state * f
 
 
-def _step_gru(gates: Any, product: Any, h: Any, c: Any) -> Any:
+def _step_gru(gates: Tensor, product: Tensor, h: Tensor, c: Tensor | None) -> Any:
     (x_r, x_z, x_n), (y_r, y_z, y_n) = _parts(gates, 3), _parts(product, 3)
     r, z = (x_r + y_r).sigmoid(), (x_z + y_z).sigmoid()
     new = (x_n + r * y_n).tanh()
     return new + z * (h - new), c, (r, z, new, y_n)
 
 
-def _back_gru(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+def _back_gru(
+    dh: Tensor, dc: Tensor | None, kept: tuple[Tensor, ...], h: Tensor, c: Tensor | None
+) -> Any:
     r, z, new, y_n = kept
     by_new = dh * (1 - z) * (1 - new * new)
     both = cat([by_new * y_n * r * (1 - r), dh * (h - new) * z * (1 - z)], 1)
     return cat([both, by_new], 1), cat([both, by_new * r], 1), dh * z, dc
 
 
-def _step_tanh(gates: Any, product: Any, h: Any, c: Any) -> Any:
+def _step_tanh(gates: Tensor, product: Tensor, h: Tensor, c: Tensor | None) -> Any:
     new = (gates + product).tanh()
     return new, c, new
 
 
-def _back_tanh(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+def _back_tanh(dh: Tensor, dc: Tensor | None, kept: Tensor, h: Tensor, c: Tensor | None) -> Any:
     by_gates = dh * (1 - kept * kept)
     return by_gates, by_gates, None, dc
 
 
-def _step_relu(gates: Any, product: Any, h: Any, c: Any) -> Any:
+def _step_relu(gates: Tensor, product: Tensor, h: Tensor, c: Tensor | None) -> Any:
     new = (gates + product).relu()
     return new, c, new
 
 
-def _back_relu(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+def _back_relu(dh: Tensor, dc: Tensor | None, kept: Tensor, h: Tensor, c: Tensor | None) -> Any:
     by_gates = where(kept > 0, dh, zeros_like(dh))
     return by_gates, by_gates, None, dc
 
@@ -142,9 +145,9 @@ PARTS["recurrent_sequence"] = _layers_of
 def _(
     gates: Tensor,
     hx: Tensor,
-    cx: Any,
+    cx: Tensor | None,
     weight: Tensor,
-    bias: Any,
+    bias: Tensor | None,
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
@@ -162,7 +165,7 @@ def _(
 
 
 def _require_fitting(
-    gates: Tensor, hx: Tensor, cx: Any, weight: Tensor, bias: Any, cell: str
+    gates: Tensor, hx: Tensor, cx: Tensor | None, weight: Tensor, bias: Tensor | None, cell: str
 ) -> None:
     """Raise if the parameters are not those of a layer: they may have been replaced by others, and
     kernels do not look at shapes.
@@ -195,7 +198,7 @@ def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
 
 
 @recurrent_sequence.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     """Walk the sequences of all calls side by side; where calls have separate weights, step by
     step, each step of all calls at once.
     """
@@ -217,7 +220,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return tuple([one.reshape(n, size, *one._layout.shape[1:]).movedim(1, 0) for one, n in pairs])
 
 
-def _side_by_side(x: Any, level: int) -> Any:
+def _side_by_side(x: Tensor, level: int) -> Any:
     value = value_at(x, level, size=levels.sizes[level - 1]).movedim(0, 1)
     return value.reshape(value._layout.shape[0] * value._layout.shape[1], *value._layout.shape[2:])
 
@@ -225,11 +228,11 @@ def _side_by_side(x: Any, level: int) -> Any:
 @recurrent_sequence.vjp("gates", "hx", "cx", "weight", "bias")
 def _(
     grads: tuple[Any, ...],
-    gates: Any,
-    hx: Any,
-    cx: Any,
-    weight: Any,
-    bias: Any,
+    gates: Tensor,
+    hx: Tensor,
+    cx: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
@@ -283,7 +286,7 @@ def _(
     saved: Tensor,
     before: Tensor,
     weight: Tensor,
-    g: Any,
+    g: Tensor,
     last_h: Any,
     last_c: Any,
     has_c: bool,
@@ -304,12 +307,12 @@ def _(
 
 
 def walk_sequence(
-    gates: Any,
-    hx: Any,
-    cx: Any,
-    weight: Any,
-    bias: Any,
-    projection: Any,
+    gates: Tensor,
+    hx: Tensor,
+    cx: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    projection: Tensor | None,
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
@@ -347,13 +350,19 @@ def _renewed(x: Any, new: Any, count: int) -> Any:
     return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
 
 
-def _product(h: Any, weight: Any, bias: Any) -> Any:
+def _product(h: Tensor | None, weight: Any, bias: Tensor | None) -> Any:
     product = h @ weight.t()
     return product if bias is None else product + bias
 
 
 def _walk_by_ops(
-    gates: Any, h: Any, c: Any, weight: Any, bias: Any, projection: Any, steps: Steps
+    gates: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    projection: Tensor | None,
+    steps: Steps,
 ) -> tuple[Any, Any, Any]:
     cell, batch_sizes, reverse = steps
     found: list[Any] = [None] * len(batch_sizes)
@@ -370,7 +379,13 @@ def _walk_by_ops(
 
 
 def _gradient_of_ops(
-    grads: tuple[Any, ...], gates: Any, hx: Any, cx: Any, weight: Any, bias: Any, steps: Steps
+    grads: tuple[Any, ...],
+    gates: Tensor,
+    hx: Tensor,
+    cx: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    steps: Steps,
 ) -> tuple[Any, ...]:
     """Return the gradients of recurrent_sequence, made of ops, to be differentiated again."""
     cell, batch_sizes, reverse = steps

@@ -19,7 +19,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 @composite(homes="function")
-def lstm(data: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
     `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or,
@@ -30,24 +30,24 @@ def lstm(data: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @composite(homes="function")
-def gru(data: Tensor, *given: Any) -> Pair:
+def gru(data: Tensor, *given: object) -> Pair:
     """Return the outputs and the last h of GRU layers; `given` is as for lstm."""
     return _layers("gru", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
 @composite(homes="function")
-def rnn_tanh(data: Tensor, *given: Any) -> Pair:
+def rnn_tanh(data: Tensor, *given: object) -> Pair:
     """Return the outputs and the last h of layers of tanh cells; `given` is as for lstm."""
     return _layers("tanh", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
 @composite(homes="function")
-def rnn_relu(data: Tensor, *given: Any) -> Pair:
+def rnn_relu(data: Tensor, *given: object) -> Pair:
     """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
     return _layers("relu", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
-def _layers(cell: str, data: Any, given: tuple[Any, ...], *, is_packed: bool) -> tuple[Any, ...]:
+def _layers(cell: str, data: Tensor, given: tuple[Any, ...], *, is_packed: bool) -> tuple[Any, ...]:
     if is_packed:
         sizes, hx, *rest = given
         return _packed_layers(cell, data, tuple(sizes.tolist()), hx, *rest)
@@ -75,7 +75,7 @@ def _layers(cell: str, data: Any, given: tuple[Any, ...], *, is_packed: bool) ->
 
 def _packed_layers(
     cell: str,
-    rows: Any,
+    rows: Tensor,
     batch_sizes: tuple[int, ...],
     hx: Any,
     params: Sequence[Tensor],
@@ -122,8 +122,8 @@ def _by_role(params: Sequence[Any], has_biases: bool) -> tuple[Any, ...]:
 
 def _walk(
     cell: str,
-    rows: Any,
-    h: Any,
+    rows: Tensor,
+    h: Tensor,
     c: Any,
     weights: tuple[Any, ...],
     batch_sizes: tuple[int, ...],
@@ -203,11 +203,13 @@ def rnn_relu_cell(
     return found
 
 
-def _walk_cell(cell: str, input: Any, h: Any, c: Any, weights: tuple[Any, ...]) -> tuple[Any, ...]:
+def _walk_cell(
+    cell: str, input: Tensor, h: Tensor, c: Tensor | None, weights: tuple[Any, ...]
+) -> tuple[Any, ...]:
     return _walk(cell, input, h, c, weights, (input._layout.shape[0],), reverse=False)
 
 
-def _require_cell_shapes(input: Any, h: Any, w_ih: Any, w_hh: Any, label: str) -> None:
+def _require_cell_shapes(input: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, label: str) -> None:
     given, state = input._layout.shape, h._layout.shape
     if len(given) != 2 or len(state) != 2:
         raise ShapeError(

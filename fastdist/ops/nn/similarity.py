@@ -7,14 +7,15 @@ from typing import Any
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
+from ...tensor.axes import Axes
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 
 
 @composite(homes="functional", known_as="")
 def normalize(
-    input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
+    input: Tensor, p: float = 2.0, dim: Axes = 1, eps: float = 1e-12, out: GivenOut = None
 ) -> Tensor:
     """Return input divided by its norm along dim, which counts as eps at least.
 

@@ -55,7 +55,7 @@ def _cast_first(op: Any) -> Any:
     parts.
     """
 
-    def complex_decomposition(input: Any, dim: int, dtype: DType | None) -> Any:
+    def complex_decomposition(input: Tensor, dim: int, dtype: DType | None) -> Any:
         if dtype is None or dtype.is_complex:
             raise NoKernelError(
                 f'"{op.name}_lastdim_kernel_impl" not implemented for '
@@ -118,12 +118,12 @@ def log_softmax_tangent(input_t: Any, out: Any, dim: int) -> Any:
 
 
 @log_softmax.vjp("input")
-def _(g: Any, out: Any, dim: int) -> Tensor:
+def _(g: Tensor, out: Tensor, dim: int) -> Tensor:
     return log_softmax_gradient(g, out, dim)  # type: ignore[no-any-return]
 
 
 @log_softmax.jvp
-def _(input_t: Any, out: Any, dim: int) -> Tensor:
+def _(input_t: Tensor | None, out: Tensor, dim: int) -> Tensor:
     return log_softmax_tangent(input_t, out, dim)  # type: ignore[no-any-return]
 
 
@@ -157,7 +157,7 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 softmax.complex_decomposition = _cast_first(softmax)
 
 
-def _slope(g: Any, out: Any, dim: int) -> Tensor:
+def _slope(g: Tensor, out: Tensor, dim: int) -> Tensor:
     """Return the product of softmax's Jacobian, which is symmetric, with a gradient or a
     tangent.
     """
@@ -167,12 +167,12 @@ def _slope(g: Any, out: Any, dim: int) -> Tensor:
 
 
 @softmax.vjp("input")
-def _(g: Any, out: Any, dim: int) -> Tensor:
+def _(g: Tensor, out: Tensor, dim: int) -> Tensor:
     return _slope(g, out, dim)
 
 
 @softmax.jvp
-def _(input_t: Any, out: Any, dim: int) -> Tensor:
+def _(input_t: Tensor, out: Tensor, dim: int) -> Tensor:
     return _slope(input_t, out, dim)
 
 
@@ -198,7 +198,7 @@ def _(grad: Tensor, output: Tensor, dim: int) -> Plan:
 
 
 @softmax_slope.vjp("grad", "output")
-def _(g: Any, grad: Any, output: Any, dim: int) -> Any:
+def _(g: Tensor, grad: Tensor, output: Tensor, dim: int) -> Any:
     # Constants: the result is the same for any.
     along = (g.detach() * output.detach()).sum(dim, keepdim=True)
     even = (grad.detach() * output.detach()).sum(dim, keepdim=True)
@@ -208,7 +208,7 @@ def _(g: Any, grad: Any, output: Any, dim: int) -> Any:
 
 
 @log_softmax_slope.vjp("grad", "output")
-def _(g: Any, grad: Any, output: Any, dim: int) -> Any:
+def _(g: Tensor, grad: Tensor, output: Tensor, dim: int) -> Any:
     shares = output.exp()
     away = less_mean(g, shares, dim)
     return away, -(away * shares) * grad.sum(dim, keepdim=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.dtypes import bool_
@@ -47,7 +48,7 @@ def _(input: Tensor, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dila
 
 @lay_out_patches.vjp("input")
 def _(
-    g: Any, input_layout: Layout, kernel: Ints, grid: Ints, stride: Ints, padding: Ints,
+    g: Tensor, input_layout: Layout, kernel: Ints, grid: Ints, stride: Ints, padding: Ints,
     dilation: Ints,
 ) -> Any:  # fmt: skip
     size = input_layout.shape[2:]
@@ -87,7 +88,7 @@ def _(
 
 
 @add_patches.vjp("input")
-def _(g: Any, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
+def _(g: Tensor, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
     return lay_out_patches(g, kernel, grid, stride, padding, dilation)
 
 
@@ -169,7 +170,12 @@ def _require_floating(name: str, input: Tensor) -> None:
         raise NotImplementedError(f"{name} is not implemented for {dtype.name}; cast with .to()")
 
 
-def _numbers(kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> list[Ints]:
+def _numbers(
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None,
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
+) -> list[Ints]:
     kernel, wide = _two("kernel_size", kernel_size), _two("dilation", dilation)
     before, step = _two("padding", padding), _two("stride", stride)
     for what, name, numbers, least in (
@@ -193,6 +199,6 @@ def _two(name: str, value: Any) -> Ints:
     return numbers * 2 if len(numbers) == 1 else numbers
 
 
-def _grid(size: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
+def _grid(size: Sequence[int], kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
     axes = zip(size, kernel, stride, padding, dilation, strict=True)
     return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in axes])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.dtypes import WORDS, int64
@@ -18,7 +19,7 @@ from .pool_arguments import numbers, require_dtype
 
 
 def _lengths(
-    input: Tensor, kernel: Any, stride: Any, padding: Any, output_size: Any
+    input: Tensor, kernel: Any, stride: Any, padding: Any, output_size: Sequence[int]
 ) -> tuple[int, ...]:
     """Return the lengths of the result: those asked for, if pooling could have begun from them.
 
@@ -95,9 +96,9 @@ def _require_inside(indices: Tensor, lengths: tuple[int, ...]) -> None:
 def _unpool(
     input: Tensor,
     indices: Tensor,
-    kernel_size: Any,
+    kernel_size: int | Sequence[int],
     stride: Any,
-    padding: Any,
+    padding: int | Sequence[int],
     output_size: Any,
     axes: int,
 ) -> Tensor:
@@ -121,9 +122,9 @@ def _unpool(
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
     """Return zeros with input at indices along the last axis, as max_pool1d gave them."""
@@ -134,9 +135,9 @@ def max_unpool1d(
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
     """Return zeros with input at indices of the last two axes, as max_pool2d gave them."""
@@ -147,9 +148,9 @@ def max_unpool2d(
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
     """Return zeros with input at indices of the last three axes, as max_pool3d gave them."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dtypes import DType, float64
+from ...dispatch.node_writer import OpNode
 from ...dispatch.structured import Plan, structured
 from ...tensor.tensor import Tensor
 from ..device_constants import on_device
@@ -117,7 +118,7 @@ def _upsampled(recipe: Any, axes: int) -> str:
 
 
 @weigh.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     return _known_as((), node.naming_route.attributes)
 
 
@@ -130,7 +131,7 @@ def _(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool
 
 
 @weigh.vjp("input")
-def _(g: Any, recipes: Any, adjoint: bool) -> Any:
+def _(g: Tensor, recipes: Any, adjoint: bool) -> Any:
     return weighed(g, recipes, not adjoint)
 
 

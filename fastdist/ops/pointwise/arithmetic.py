@@ -8,6 +8,7 @@ from typing import Any
 from ...core.dtypes import WORDS, DType, bool_
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
+from ...dispatch.node_writer import OpNode
 from ...dispatch.pointwise import REFUSED, ZERO, pointwise
 from ...tensor.constants import require_held
 from ...tensor.promotion import result_dtype
@@ -77,7 +78,7 @@ sub.refusal(_DIFFERENCE)
 
 
 @sub.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     """Return PyTorch's word for `1 - x`, of which Python tells x, where it is that."""
     return "rsub.1" if node.has_number("input") else "sub"
 
@@ -139,7 +140,7 @@ def div(input: Tensor, other: Tensor) -> Tensor:
 
 
 @div.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     """Return PyTorch's word for `1 / x`, which multiplies the reciprocal."""
     return "mul" if node.has_number("input") else "div"
 
@@ -195,7 +196,7 @@ def remainder(input: Tensor, other: Tensor) -> Tensor:
 
 
 @remainder.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     return "remainder" if node.has_number("other") else "remainder.1"
 
 
@@ -210,7 +211,7 @@ def fmod(input: Tensor, other: Tensor) -> Tensor:
 
 
 @fmod.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     return "fmod" if node.has_number("other") else "fmod.1"
 
 
@@ -260,7 +261,7 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
 
 
 @pow.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     if node.has_number("exponent"):
         return "pow"
     return "pow.2" if node.has_number("input") else "pow.1"
@@ -454,7 +455,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
 
 
 @lerp.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     return "lerp" if node.has_number("weight") else "lerp.1"
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...dispatch.composite import composite
 from ...dispatch.pointwise import pointwise
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...tensor.tensor import Tensor
 from .arithmetic import abs as abs_op
 from .arithmetic import floor_divide
@@ -49,7 +47,7 @@ def gcd(input: Tensor, other: Tensor) -> Tensor:
 
 
 @composite(homes="function method inplace")
-def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def lcm(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the least common multiple of integers, never negative; 0 where one is 0."""
     divisor = gcd(input, other)
     safe = where(divisor == 0, 1, divisor)

@@ -8,7 +8,8 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
 from ...dispatch.signature import ArgumentError
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
+from ...tensor.methods import Number
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 
@@ -17,7 +18,7 @@ _PLAIN = frozenset({float, int, type(None)})
 
 
 @composite(homes="function method inplace", known_as="")
-def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = None) -> Tensor:
     """Return input limited to the range from min to max; both may be numbers or tensors, one may be
     None.
 
@@ -69,19 +70,19 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
     return result
 
 
-def _counted_alike(bound: Any, other: Any) -> Any:
+def _counted_alike(bound: Any, other: Tensor | complex) -> Any:
     """Return a bound; a tensor without axes, next to one that is a number, as a number as well."""
     if isinstance(bound, Tensor) and not bound._layout.shape and bound._edge is None:
         return bound.item() if isinstance(other, int | float) else bound
     return bound
 
 
-def _bounded(name: str, input: Any, bound: Any) -> Tensor:
+def _bounded(name: str, input: Tensor, bound: Any) -> Tensor:
     return OPS[name](input, bound)  # type: ignore[no-any-return]
 
 
 @composite(homes="function method inplace", node="clamp_min")
-def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
+def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = None) -> Tensor:
     """Return the larger of each element and min.
 
     Args:
@@ -97,7 +98,7 @@ def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
 
 
 @composite(homes="function method inplace", node="clamp_max")
-def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
+def clamp_max(input: Tensor, max: Tensor | Number | None, *, out: GivenOut = None) -> Tensor:
     """Return input, but no more than max."""
     return clamp(input, None, max, out=out)
 

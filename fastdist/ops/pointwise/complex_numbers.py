@@ -6,11 +6,12 @@ from typing import Any
 
 from ...core.dtypes import WORDS, complex32, float16, float32, float64
 from ...core.errors import DTypeError, ShapeError
+from ...devices.backend import Backend
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
 from ...dispatch.tangents import is_differentiated
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg, changed_edge, lazy_view
@@ -48,12 +49,12 @@ def _(input: Tensor) -> tuple[Any, ...]:
 
 
 @view_as_real.array
-def _(backend: Any, array: Any) -> Any:
+def _(backend: Backend, array: Any) -> Any:
     return backend.reinterpret(array[..., None], real_of_array(array))
 
 
 @view_as_real.vjp("input")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     return view_as_complex(g.contiguous())
 
 
@@ -90,14 +91,14 @@ def _(input: Tensor) -> tuple[Any, ...]:
 
 
 @view_as_complex.array
-def _(backend: Any, array: Any) -> Any:
+def _(backend: Backend, array: Any) -> Any:
     size = array.dtype.itemsize
     pairs = complex32.numpy if size == 2 else "c8" if size == 4 else "c16"
     return backend.reinterpret(array, pairs)[..., 0]
 
 
 @view_as_complex.vjp("input")
-def _(g: Any) -> Any:
+def _(g: Tensor) -> Any:
     return view_as_real(g)
 
 
@@ -212,7 +213,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 # The masks below keep gradients at 0 what they are in PyTorch: 0.
 
 
-def complex_size(input: Any) -> Any:
+def complex_size(input: Tensor) -> Any:
     """Return how far complex numbers are from 0."""
     real, imag = real_part(input), imaginary_part(input)
     nothing = input == 0
@@ -224,7 +225,7 @@ def complex_size(input: Any) -> Any:
     return norm.where(nothing, size)
 
 
-def complex_sign(input: Any) -> Any:
+def complex_sign(input: Tensor) -> Any:
     """Return complex numbers of the same angles at distance 1; 0 for 0."""
     nothing = input == 0
     size = complex_size(input).masked_fill(nothing, 1.0)
@@ -232,7 +233,7 @@ def complex_sign(input: Any) -> Any:
 
 
 @composite(homes="function method inplace")
-def sgn(input: Tensor, *, out: Any = None) -> Tensor:
+def sgn(input: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
     if input._layout.dtype.is_complex:
         return store_in_out("sgn", out, complex_sign(input), (input,), "same", "apart")

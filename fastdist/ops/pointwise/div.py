@@ -6,6 +6,7 @@ from typing import Any
 
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
+from ...dispatch.target import GivenOut
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 from .arithmetic import add, floor_divide, floored_divide, fmod, trunc_divide
@@ -13,7 +14,9 @@ from .arithmetic import div as div_op
 
 
 @composite(homes="function method inplace", known_as="")
-def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+def div(
+    input: Any, other: Any, *, rounding_mode: str | None = None, out: GivenOut = None
+) -> Tensor:
     """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
 
     Args:

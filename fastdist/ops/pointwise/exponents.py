@@ -9,8 +9,9 @@ import numpy as np
 from ...core.dtypes import WORDS, DType, bool_, complex128, float64, int32, int64
 from ...core.errors import DTypeError, NoKernelError
 from ...dispatch.composite import composite, inplace_of
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...interpreters.batched_tensor import map_unbatched
+from ...tensor.methods import Number
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, from_array
 from .. import return_types
@@ -20,7 +21,9 @@ from .arithmetic import pow as pow_op
 
 
 @composite()
-def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+def float_power(
+    input: Tensor | Number, exponent: Tensor | Number, *, out: GivenOut = None
+) -> Tensor:
     """Return input to the power of exponent, computed in float64, of complex numbers in
     complex128.
     """
@@ -33,7 +36,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 
 
 @composite(name="float_power_", homes="method")
-def float_power_(input: Tensor, exponent: Any) -> Tensor:
+def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
     """In-place version of float_power, for tensors of its result's dtype."""
     _require_wide("base given to float_power_", input, _dtype_of_float_power((input, exponent)))
     return inplace_of("float_power", float_power)(input, exponent)
@@ -52,7 +55,7 @@ def _require_wide(what: str, tensor: Tensor, dtype: DType) -> None:
 
 
 @composite(homes="function method inplace")
-def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def ldexp(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return input * 2**other.
 
     Dtype   a floating input times a power of integers keeps its dtype

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.device import CPU
+from ...core.dtypes import DType
+from ...dispatch.node_writer import OpNode
+from ...dispatch.op import Op
 from ...dispatch.pointwise import pointwise
 from ...interpreters.batched_tensor import level_of, value_at
 from ...interpreters.batching import pointwise as in_one_shape
@@ -25,7 +28,7 @@ def where(condition: Tensor, input: Tensor | complex, other: Tensor | complex) -
 
 
 @where.refusal
-def _(dtypes: Any, operands: Any) -> None:
+def _(dtypes: list[DType], operands: Any) -> None:
     given = operands[1:]
     numbers = [one for one in given if not isinstance(one, Tensor)]
     if not numbers:
@@ -57,12 +60,12 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 
 @masked_fill.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     return "masked_fill" if node.edges[2] is None else "masked_fill.1"
 
 
 @masked_fill.refusal
-def _(dtypes: Any, operands: Any) -> None:
+def _(dtypes: list[DType], operands: Any) -> None:
     # A tensor's number is read on the CPU alone: reading it on a device would wait.
     value = operands[2]
     if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
@@ -73,7 +76,7 @@ def _(dtypes: Any, operands: Any) -> None:
 
 
 @masked_fill.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     input, mask, value = operands
     if level_of((value,)) < level:
         return in_one_shape(op, operands, attributes, level)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core.dtypes import float_limits
 from ...dispatch.composite import composite
 from ...dispatch.pointwise import pointwise
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...graph.lazy_conj_neg import resolved
 from ...tensor.tensor import Tensor
 from .complex_numbers import view_as_complex, view_as_real
@@ -20,7 +18,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
     *,
-    out: Any = None,
+    out: GivenOut = None,
 ) -> Tensor:
     """Return input with NaN and infinities replaced by numbers.
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
 from ...dispatch.declaration import recorded_as
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...tensor.tensor import Tensor
 from .rounding import round as round_op
 
 
 @composite(homes="function method inplace")
-def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
+def round(input: Tensor, *, decimals: int = 0, out: GivenOut = None) -> Tensor:
     """Return each element rounded to so many decimals; halves go to the even neighbour.
 
     Args:

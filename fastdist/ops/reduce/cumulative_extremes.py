@@ -40,7 +40,7 @@ def _extreme(name: str, op: StructuredOp) -> None:
         return Plan(layout.shape, layout.dtype, (axis,), extra_outputs=((layout.shape, int64),))
 
     @op.vjp("input")
-    def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
+    def _(g: Tensor, input_layout: Layout, dim: int, others: tuple[Tensor, ...]) -> Any:
         return scatter_zeros(g, others[0], input_layout.shape, dim)
 
     @op.jvp
@@ -92,7 +92,7 @@ def _(input: Tensor, dim: int) -> Plan:
 # Both parts have the slope sigmoid(d) * sigmoid(-d), in which nothing cancels.
 
 
-def _above_input(input: Any, out: Any, dim: int) -> Any:
+def _above_input(input: Tensor, out: Tensor | None, dim: int) -> Any:
     """Return how far the log-sum before each place is above its element; inf where both are one
     infinity: elements have no share of log(0), as for logsumexp.
     """
@@ -101,22 +101,22 @@ def _above_input(input: Any, out: Any, dim: int) -> Any:
     return where(both, float("inf"), before - input)
 
 
-def _own_share(input: Any) -> Any:
+def _own_share(input: Tensor) -> Any:
     nothing = -float("inf")
     return where(input == nothing, nothing, input - input).exp()
 
 
-def _share(input: Any, above: Any) -> Any:
+def _share(input: Tensor, above: Tensor) -> Any:
     """Return the part that each element has of the sum at its place; NaN for inf."""
     return _logistic(where(input == float("inf"), float("nan"), -above))
 
 
-def _logistic(x: Any) -> Any:
+def _logistic(x: Tensor) -> Any:
     return late_ops.logistic(x)
 
 
 @logcumsumexp.vjp("input")
-def _(g: Any, input: Any, out: Any, dim: int) -> Any:
+def _(g: Tensor, input: Tensor, out: Tensor, dim: int) -> Any:
     if not input._layout.shape:
         return g * _own_share(input)
     above = _above_input(input, out, dim)
@@ -125,7 +125,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
 
 
 @logcumsumexp.jvp
-def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
+def _(input: Tensor, input_t: Tensor, out: Tensor, dim: int) -> Any:
     if not input._layout.shape:
         return input_t * _own_share(input)
     above = _above_input(input, out, dim)

@@ -53,7 +53,7 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 
 
 @cumsum.vjp("input")
-def _(g: Any, dim: int) -> Any:
+def _(g: Tensor, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)
 
 
@@ -88,13 +88,13 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 # Where no element is 0 both are quotients of sums, made of calls that run at the speed of memory.
 
 
-def has_zero(input: Any) -> bool:
+def has_zero(input: Tensor) -> bool:
     """Return whether an element is 0."""
     return bool((input == 0).any())
 
 
 @cumprod.vjp("input")
-def _(g: Any, input: Any, out: Any, dim: int) -> Any:
+def _(g: Tensor, input: Tensor, out: Tensor, dim: int) -> Any:
     if not input._layout.shape or input._layout.shape[dim] == 1:
         return g * 1
     input, out = conjugate(input), conjugate(out)
@@ -105,7 +105,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
 
 
 @cumprod.jvp
-def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
+def _(input: Tensor, input_t: Tensor, out: Tensor, dim: int) -> Any:
     if not input._layout.shape or input._layout.shape[dim] == 1:
         return input_t * 1
     if not has_zero(input):
@@ -114,12 +114,12 @@ def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
     return recurrence(input.to(out._layout.dtype), parts, dim, backwards=False)
 
 
-def product_before(input: Any, dim: int) -> Any:
+def product_before(input: Tensor, dim: int) -> Any:
     """Return for each element the product of those before it along dim; right where some are 0."""
     return cumprod(moved(input, dim, first=1.0), dim)
 
 
-def product_after(input: Any, dim: int) -> Any:
+def product_after(input: Tensor, dim: int) -> Any:
     """Return for each element the product of those behind it along dim; right where some are 0."""
     return product_before(input.flip(dim), dim).flip(dim)
 
@@ -133,7 +133,7 @@ def moved(x: Any, dim: int, *, first: float) -> Any:
     return cat([entering, narrow(x, dim, 0, shape[dim] - 1)], dim)
 
 
-def _moved_back(x: Any, dim: int) -> Any:
+def _moved_back(x: Tensor, dim: int) -> Any:
     """Return x moved back by one along dim; the first element leaves, 0 enters at the end."""
     shape = x._layout.shape
     if not shape[dim]:
@@ -170,18 +170,20 @@ def _(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Plan:
 
 
 @recurrence.vjp("input")
-def _(g: Any, factor: Any, dim: int, backwards: bool) -> Any:
+def _(g: Tensor, factor: Tensor, dim: int, backwards: bool) -> Any:
     return recurrence(conjugate(factor), g, dim, not backwards)
 
 
 @recurrence.vjp("factor")
-def _(g: Any, factor: Any, out: Any, dim: int, backwards: bool) -> Any:
+def _(g: Tensor, factor: Tensor, out: Tensor, dim: int, backwards: bool) -> Any:
     sums, out = recurrence(conjugate(factor), g, dim, not backwards), conjugate(out)
     return moved(sums, dim, first=0.0) * out if backwards else sums * moved(out, dim, first=0.0)
 
 
 @recurrence.jvp
-def _(factor: Any, factor_t: Any, input_t: Any, out: Any, dim: int, backwards: bool) -> Any:
+def _(
+    factor: Tensor, factor_t: Tensor | None, input_t: Tensor, out: Tensor, dim: int, backwards: bool
+) -> Any:
     parts = input_t
     if factor_t is not None:
         by_factor = (

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.dtypes import uint8
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import checked
-from ...tensor.axes import normalize_axis
+from ...tensor.axes import Axes, normalize_axis
 from ...tensor.tensor import Tensor
 from ..shape.joining import cat
 from ..shape.splitting import narrow
@@ -16,7 +16,7 @@ from ..shape.splitting import narrow
 
 @checked
 def gradient(
-    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+    input: Tensor, *, spacing: Any = 1, dim: Axes = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
     """Return the slopes of input along each axis of dim (all unless given), of second order inside.
 
@@ -89,7 +89,7 @@ def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> 
     return list(spacing)
 
 
-def _along(input: Any, axis: int, step: Any, edge_order: int) -> Tensor:
+def _along(input: Tensor, axis: int, step: float, edge_order: int) -> Tensor:
     """Return the slopes along one axis: a sum of three neighbours each, of two at edges of order 1.
 
     Three neighbours, one `before` from the first to the second and one `behind` to the third, have
@@ -132,7 +132,7 @@ def _along(input: Any, axis: int, step: Any, edge_order: int) -> Tensor:
     return cat([ends[0], *inside, ends[1]], axis)
 
 
-def _at_end(first: Any, second: Any, third: Any, before: Any, behind: Any) -> Any:
+def _at_end(first: Tensor, second: Tensor, third: Tensor, before: Any, behind: Any) -> Any:
     """Return the slope at the first of three neighbours of the parabola through them."""
     both = before + behind
     return (

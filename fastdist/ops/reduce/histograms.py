@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def _require_floating(kernel: str, input: Tensor) -> None:
         )
 
 
-def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float]:
+def _range(name: str, input: Tensor, low: float, high: float) -> tuple[float, float]:
     """Return the ends between which numbers count: those of input if both are one number."""
     if low == high and input._layout.numel:
         low, high = ends_of(input)
@@ -38,7 +39,7 @@ def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float
     return _around(input, low, 1.0) if low == high else (low, high)
 
 
-def _around(input: Any, number: float, reach: float) -> tuple[float, float]:
+def _around(input: Tensor, number: float, reach: float) -> tuple[float, float]:
     """Return bounds around a number, at least reach away from it and different from it in its
     dtype.
     """
@@ -49,7 +50,7 @@ def _around(input: Any, number: float, reach: float) -> tuple[float, float]:
     return max(number - reach, -most), min(number + reach, most)
 
 
-def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
+def _outer_edges(name: str, column: Tensor, given: Sequence[float] | None) -> tuple[float, float]:
     """Return the ends of a histogram: those given, or else the smallest and largest element."""
     if given is not None:
         low, high = map(float, given)
@@ -104,7 +105,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return found
 
 
-def _places_of(values: Any, low: float, high: float, bins: int) -> Any:
+def _places_of(values: Tensor, low: float, high: float, bins: int) -> Any:
     """Return the number of each value's bin among equal bins from low to high."""
     dtype = values._layout.dtype
     if (high - low) * bins > float(float_limits(dtype).max):
@@ -176,7 +177,7 @@ def histogramdd(
 
 
 def _histogram(
-    name: str, points: Any, bins: list[Any], ends: Any, weight: Any
+    name: str, points: Tensor, bins: list[Any], ends: Sequence[float] | None, weight: Tensor | None
 ) -> tuple[Any, list[Any]]:
     """Return counts, and the edges of each column's intervals."""
     _require_floating("histogramdd", points)
@@ -190,7 +191,9 @@ def _histogram(
     return _counted(columns, edges, weight), edges
 
 
-def _edges(name: str, dimension: int, column: Any, bins: Any, ends: Any) -> Any:
+def _edges(
+    name: str, dimension: int, column: Tensor, bins: int, ends: Sequence[float] | None
+) -> Any:
     if not isinstance(bins, Tensor):
         if bins <= 0:
             raise ShapeError(
@@ -208,7 +211,7 @@ def _edges(name: str, dimension: int, column: Any, bins: Any, ends: Any) -> Any:
     return bins.detach().clone()
 
 
-def _require_weights(shape: Any, weight: Tensor | None) -> None:
+def _require_weights(shape: tuple[int, ...], weight: Tensor | None) -> None:
     if weight is not None and weight._layout.shape != shape:
         raise ShapeError(
             "torch.histogramdd: if weight tensor is provided it should have the same shape as "
@@ -217,7 +220,7 @@ def _require_weights(shape: Any, weight: Tensor | None) -> None:
         )
 
 
-def _density(hist: Any, edges: list[Any]) -> Any:
+def _density(hist: Tensor, edges: list[Any]) -> Any:
     """Return counts divided by their sum and by the sizes of their boxes."""
     hist = hist / hist.sum()
     for axis, edge in enumerate(edges):

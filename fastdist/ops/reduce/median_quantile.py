@@ -9,8 +9,8 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.pointwise import pointwise
-from ...dispatch.target import store_in_out
-from ...tensor.axes import DimError, normalize_axis
+from ...dispatch.target import GivenOut, store_in_out
+from ...tensor.axes import Axes, DimError, Dims, normalize_axis
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..create.creation import full, full_like
@@ -26,7 +26,7 @@ def valued(input: Tensor, exact: Tensor) -> Tensor:
     """Return exact, with the gradient of input, which is equal to it but for rounding."""
 
 
-def _axis(name: str, input: Tensor, dim: Any) -> int:
+def _axis(name: str, input: Tensor, dim: Dims) -> int:
     """Return the axis that dim names.
 
     Raises  IndexError if there is none, or it has no elements
@@ -38,17 +38,17 @@ def _axis(name: str, input: Tensor, dim: Any) -> int:
     return axis
 
 
-def _nth(input: Tensor, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+def _nth(input: Tensor, places: Tensor, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return the values at these places of input sorted along axis, and their indices."""
     return _without(axis, keepdim, *nth_along(input, places, axis))
 
 
-def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+def _picked(found: Any, places: Tensor, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return values and indices of sorted rows at places, which keep axis with length 1."""
     return _without(axis, keepdim, *[one.gather(axis, places) for one in found])
 
 
-def _without(axis: int, keepdim: bool, values: Any, indices: Any) -> tuple[Any, Any]:
+def _without(axis: int, keepdim: bool, values: Tensor, indices: Tensor) -> tuple[Any, Any]:
     """Return both without axis, of length 1, unless keepdim."""
     if keepdim or not values._layout.shape:
         return values, indices
@@ -81,7 +81,7 @@ def _require_order(name: str, input: Tensor) -> None:
         raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; cast with .to(uint8)")
 
 
-def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
+def _median_of_all(name: str, input: Tensor, *, skips_nan: bool) -> Any:
     if not input._layout.numel:
         # For integers the median of nothing is NaN converted to them, as in PyTorch.
         nothing = full((), float("nan"), device=input._layout.device)
@@ -108,7 +108,7 @@ def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_n
 
 
 @composite()
-def median(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: GivenOut = None) -> Any:
     """Return the lower median of all elements, or along dim; NaN if there is one.
 
     Args:
@@ -178,7 +178,14 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def _quantile(
-    name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, *, skips_nan: bool
+    name: str,
+    input: Tensor,
+    q: Tensor | float,
+    dim: Dims,
+    keepdim: bool,
+    interpolation: str,
+    *,
+    skips_nan: bool,
 ) -> Tensor:
     _require_quantile(name, input, q, interpolation)
     layout = input._layout
@@ -205,7 +212,7 @@ def _quantile(
     return found.unsqueeze(axis + lead) if keepdim and shape else found  # type: ignore[no-any-return]
 
 
-def _between(ordered: Any, rank: Any, interpolation: str) -> Any:
+def _between(ordered: Tensor, rank: Tensor, interpolation: str) -> Any:
     """Return the rows of ordered at fractional ranks."""
     if interpolation == "nearest":
         return ordered.gather(-1, rank.round().to(int64))
@@ -223,7 +230,7 @@ def _between(ordered: Any, rank: Any, interpolation: str) -> Any:
     return low.lerp(high, weight)
 
 
-def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> None:
+def _require_quantile(name: str, input: Tensor, q: Tensor | float, interpolation: str) -> None:
     dtype = input._layout.dtype
     if dtype is not float32 and dtype is not float64:
         raise DTypeError(f"{name}() input tensor must be either float or double dtype, got {dtype}")

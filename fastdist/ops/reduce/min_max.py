@@ -7,11 +7,11 @@ from typing import Any
 from ...core.dtypes import bool_, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
+from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, StructuredOp, structured
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...interpreters.batched_tensor import levels
-from ...tensor.axes import DimError, normalize_axes, normalize_axis, reduced_shape
+from ...tensor.axes import Axes, DimError, Dims, normalize_axes, normalize_axis, reduced_shape
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from .. import return_types
@@ -20,14 +20,14 @@ from ..pointwise.masked import where as where_op
 from .reductions import reducing_plan, restore_axes
 
 
-def _require_elements(name: str, input: Tensor, dim: Any) -> None:
+def _require_elements(name: str, input: Tensor, dim: Dims) -> None:
     shape = input._layout.shape
     for axis in normalize_axes(name, dim, shape):
         if shape[axis] == 0:
             raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
 
 
-def _shared(of: Any, input: Any, out: Any, dims: Any) -> Any:
+def _shared(of: Tensor, input: Tensor, out: Tensor, dims: Dims) -> Any:
     """Return of where input is out, divided among all that tie; NaN where out is."""
     mask = input == out
     # Chosen, not multiplied: what is infinite reaches those that tie, and no other.
@@ -38,25 +38,27 @@ def _extreme(op: StructuredOp) -> None:
     """Give amax or amin its plan and derivatives."""
 
     @op.plan
-    def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
         _require_elements(op.name, input, dim)
         return reducing_plan(op.name, input, dim, keepdim, input._layout.dtype)
 
     @op.vjp("input")
-    def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, input_layout: Layout) -> Any:
+    def _(
+        g: Tensor, input: Tensor, out: Tensor, dim: Dims, keepdim: bool, input_layout: Layout
+    ) -> Any:
         dims = normalize_axes(op.name, dim, input_layout.shape)
         whole = restore_axes(out, input_layout, dim, keepdim)
         return _shared(restore_axes(g, input_layout, dim, keepdim), input, whole, dims)
 
     @op.jvp
-    def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    def _(input: Tensor, input_t: Tensor, out: Tensor, dim: Dims, keepdim: bool) -> Any:
         dims = normalize_axes(op.name, dim, input._layout.shape)
         whole = restore_axes(out, input._layout, dim, keepdim)
         return _shared(input_t, input, whole, dims).sum(dims, keepdim)
 
 
 @structured("reduce.reductions.amax", kernel_gradients=True, fresh=True)
-def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
     """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
 
     Args:
@@ -71,7 +73,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 
 
 @structured("reduce.reductions.amin", kernel_gradients=True, fresh=True)
-def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
     """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
 
     Args:
@@ -101,14 +103,16 @@ def _placed(op: StructuredOp) -> None:
         return plan._replace(numbers=(axis,), extra_outputs=((plan.shape, int64),))
 
     @op.vjp("input")
-    def _(g: Any, input_layout: Layout, dim: int, keepdim: bool, others: Any) -> Any:
+    def _(
+        g: Tensor, input_layout: Layout, dim: int, keepdim: bool, others: tuple[Tensor, ...]
+    ) -> Any:
         where = restore_axes(others[0], input_layout, dim, keepdim)
         return scatter_zeros(
             restore_axes(g, input_layout, dim, keepdim), where, input_layout.shape, dim
         )
 
     @op.jvp
-    def _(input_t: Any, dim: int, keepdim: bool, others: Any) -> Any:
+    def _(input_t: Tensor, dim: int, keepdim: bool, others: tuple[Tensor, ...]) -> Any:
         where = restore_axes(others[0], input_t._layout, dim, keepdim)
         found = input_t.gather(dim, where)
         return found if keepdim or not input_t._layout.shape else found.squeeze(dim)
@@ -144,7 +148,7 @@ def _of_all(op: StructuredOp) -> None:
         return plan._replace(numbers=(None,))
 
     @op.batches
-    def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
         flat = operands[0].value.reshape(levels.sizes[level - 1], operands[0]._layout.numel)
         return flat.amax(1) if op is max_of_all else flat.amin(1)
 
@@ -153,12 +157,12 @@ def _of_all(op: StructuredOp) -> None:
         return (input == out).logical_or(input.isnan().logical_and(out.isnan()))
 
     @op.vjp("input")
-    def _(g: Any, input: Any, out: Any) -> Any:
+    def _(g: Tensor, input: Tensor, out: Tensor) -> Any:
         mask = are_it(input, out)
         return where_op(mask, g / mask.sum(), 0.0)
 
     @op.jvp
-    def _(input: Any, input_t: Any, out: Any) -> Any:
+    def _(input: Tensor, input_t: Any, out: Tensor) -> Any:
         mask = are_it(input, out)
         return (where_op(mask, input_t, 0.0) / mask.sum()).sum()
 
@@ -193,7 +197,7 @@ _of_all(max_of_all)
 _of_all(min_of_all)
 
 
-def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
+def _arg_plan(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Plan:
     shape = input._layout.shape
     if input._layout.dtype is bool_:
         raise DTypeError(f"{name}(): does not support bool input; cast with .to(fastdist.uint8)")
@@ -230,7 +234,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 @argmax.plan
-def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
     return _arg_plan("argmax", input, dim, keepdim)
 
 
@@ -254,7 +258,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 @argmin.plan
-def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
     return _arg_plan("argmin", input, dim, keepdim)
 
 
@@ -279,7 +283,7 @@ def max(
     keepdim: bool = False,
     *,
     other: Tensor | None = None,
-    out: Any = None,
+    out: GivenOut = None,
 ) -> Any:
     """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
 

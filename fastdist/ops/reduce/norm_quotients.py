@@ -33,7 +33,7 @@ def may_bend(norm: Tensor) -> bool:
     return may_be_differentiated() and not is_seeking() and has_zeros(norm._array, norm._layout)
 
 
-def quotient_at_zero(g: Any, norm: Tensor) -> Any:
+def quotient_at_zero(g: Tensor, norm: Tensor) -> Any:
     """Return the limit of g / norm where norm is 0, and 0 elsewhere; NaN where no limit is known.
 
     `g` is the gradient of norm, or a batch of such gradients.
@@ -53,7 +53,7 @@ def quotient_at_zero(g: Any, norm: Tensor) -> Any:
     return _batched_as(g, _pruned(found))
 
 
-def _batched_as(g: Any, base: Tensor) -> Tensor:
+def _batched_as(g: Tensor, base: Tensor) -> Tensor:
     """Return base as a batch with the same levels of vmap as g."""
     return batched(_batched_as(g.value, base), g.level) if isinstance(g, Batched) else base
 
@@ -78,7 +78,7 @@ class Pruning(Node):
     def __init__(self, of: Tensor) -> None:
         begin_node(self, (of._edge,), of._layout)
 
-    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+    def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
         """Return g, or None if it is 0."""
         return (None if _is_nothing(wrap(g, layout_near(g, self.output_layout))) else g,)
 
@@ -87,11 +87,11 @@ class Pruning(Node):
         return (None if not tls.grad and _is_nothing(unbatched(g)) else g,)
 
 
-def _is_nothing(g: Any) -> bool:
+def _is_nothing(g: Tensor) -> bool:
     return not bool((wrap(g._array, g._layout) != 0).any())
 
 
-def noted_quotient(g: Any, norm: Tensor) -> Any:
+def noted_quotient(g: Tensor, norm: Tensor) -> Any:
     """Return g / norm if it is noted with the gradient g of a norm; else None."""
     return _noted(g, "_quotient", norm)
 
@@ -126,7 +126,7 @@ def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> 
     return derive
 
 
-def _is_norm(tensor: Any) -> bool:
+def _is_norm(tensor: Tensor) -> bool:
     edge = getattr(tensor, "_edge", None)
     return edge is not None and is_norm_node(node_of(edge))
 
@@ -135,7 +135,7 @@ def _note(tensor: Tensor, name: str, norm: Tensor, value: Tensor) -> None:
     tensor.__dict__[name] = norm._array, tensor._version, value
 
 
-def _noted(tensor: Any, name: str, norm: Any) -> Any:
+def _noted(tensor: Tensor, name: str, norm: Tensor) -> Any:
     note: Sequence[Any] | None = getattr(tensor, "__dict__", {}).get(name)
     if note is None or note[0] is not norm._array or note[1] != tensor._version:
         return None

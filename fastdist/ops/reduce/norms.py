@@ -12,9 +12,9 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.pointwise import ZERO, pointwise
 from ...dispatch.structured import Plan, structured
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...graph.modes import may_be_differentiated, tls
-from ...tensor.axes import normalize_axes, normalize_axis
+from ...tensor.axes import Axes, Dims, normalize_axes, normalize_axis
 from ...tensor.constants import number_of
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
@@ -36,7 +36,7 @@ from .slopes_at_zero import has_zeros
 UNSET: Any = object()
 
 
-def _correction(unbiased: bool, correction: Any) -> float:
+def _correction(unbiased: bool, correction: float | None) -> float:
     if correction is UNSET:
         return 1.0 if unbiased else 0
     # 0 and not 0.0, which might be -0.0: no Route is kept for it.
@@ -51,7 +51,7 @@ def var(
     keepdim: bool = False,
     *,
     correction: Any = UNSET,
-    out: Any = None,
+    out: GivenOut = None,
 ) -> Tensor:
     """Return the variance over dim: the sum of squared deviations over the number of elements minus
     correction.
@@ -82,17 +82,17 @@ def var(
 @structured(
     "reduce.reductions.std", fresh=True, homes="nowhere", known_as="std", has_out=True, out="cast"
 )
-def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
+def deviation(input: Tensor, dim: Axes, correction: float, keepdim: bool) -> Tensor:
     """Return the square root of the variance over dim."""
 
 
 @deviation.plan
-def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
+def _(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Plan:
     dtype = require_floating("std and var", input)
     return reducing_plan("std", input, dim, keepdim, dtype, (float(correction),))
 
 
-def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _slope(input: Tensor, out: Tensor | None, dim: Dims, correction: float, keepdim: bool) -> Any:
     """Return d out / d input; 0 where nothing deviates, as in PyTorch."""
     layout = input._layout
     dims = normalize_axes("std", dim, layout.shape)
@@ -104,14 +104,14 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
     return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
 
 
-def _deviating(input: Any, dims: tuple[int, ...], correction: float) -> Any:
+def _deviating(input: Tensor, dims: tuple[int, ...], correction: float) -> Any:
     """Return the factor of the deviation's slope above the deviation."""
     left = math.prod(input._layout.shape[axis] for axis in dims) - correction
     return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
 
 
 @deviation.vjp("input")
-def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _(g: Tensor, input: Tensor, out: Tensor, dim: Dims, correction: float, keepdim: bool) -> Any:
     layout = input._layout
     slope = restore_axes(g, layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
     if not may_bend(out):
@@ -123,7 +123,9 @@ def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) 
 
 
 @deviation.jvp
-def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _(
+    input: Tensor, input_t: Tensor, out: Tensor, dim: Dims, correction: float, keepdim: bool
+) -> Any:
     dims = normalize_axes("std", dim, input._layout.shape)
     parts = input_t * _slope(input, out, dim, correction, keepdim)
     if not has_zeros(out._array, out._layout):
@@ -146,7 +148,7 @@ def std(
     keepdim: bool = False,
     *,
     correction: Any = UNSET,
-    out: Any = None,
+    out: GivenOut = None,
 ) -> Tensor:
     """Return the standard deviation over dim: the root of the variance; see var.
 
@@ -173,11 +175,11 @@ def std(
     return deviation.public(input, dim, number, keepdim, out=out)
 
 
-def _parts(input: Any) -> tuple[Any, Any]:
+def _parts(input: Tensor) -> tuple[Any, Any]:
     return input.real, input.imag
 
 
-def sized(input: Any, dtype: Any = None) -> Any:
+def sized(input: Tensor, dtype: DType | None = None) -> Any:
     """Return real numbers with the norms of input: for complex ones, cast to dtype if it is given,
     their absolute values.
     """
@@ -195,20 +197,25 @@ def sized(input: Any, dtype: Any = None) -> Any:
     has_out=True,
 )
 def vector_norm(
-    input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor,
+    ord: float = 2,
+    dim: Axes = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Tensor:
     """Return (sum of |x|**ord)**(1/ord) over dim; ord inf: the largest, -inf: the smallest |x|."""
 
 
 @vector_norm.plan
-def _(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+def _(input: Tensor, ord: float, dim: Dims, keepdim: bool, dtype: DType | None) -> Plan:
     given = dtype or require_floating("linalg.vector_norm: Expected a floating point; norms", input)
     if not input._layout.numel and (ord < 0 or ord == math.inf):
         _require_elements(input._layout.shape, ord, dim)
     return reducing_plan("norm", input, dim, keepdim, given, (float(ord),), compute=given)
 
 
-def _require_elements(shape: tuple[int, ...], ord: float, dim: Any) -> None:
+def _require_elements(shape: tuple[int, ...], ord: float, dim: Dims) -> None:
     """Raise if something would be the largest, or the smallest, of no elements."""
     for axis in normalize_axes("norm", dim, shape):
         if shape[axis] == 0:
@@ -219,7 +226,7 @@ def _require_elements(shape: tuple[int, ...], ord: float, dim: Any) -> None:
             )
 
 
-def _direction(input: Any, out: Any, ord: float) -> Any:
+def _direction(input: Tensor, out: Tensor, ord: float) -> Any:
     """Return d norm / d input, with out kept as input's shape with axes of 1."""
     if ord == 0:
         return input.sign() * 0.0  # the sign of NaN is 0
@@ -241,14 +248,20 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
     return part * slope.masked_fill(out == 0, 0.0)
 
 
-def _ones_of(input: Any, out: Any) -> tuple[int, ...]:
+def _ones_of(input: Tensor, out: Tensor) -> tuple[int, ...]:
     pairs = zip(input._layout.shape, out._layout.shape, strict=True)
     return tuple(i for i, (n, m) in enumerate(pairs) if m == 1 or n != m)
 
 
 @vector_norm.vjp("input")
 def _(
-    g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool, input_layout: Layout
+    g: Tensor,
+    input: Tensor,
+    out: Tensor,
+    ord: float,
+    dim: Dims,
+    keepdim: bool,
+    input_layout: Layout,
 ) -> Any:
     if ord == 2:
         quotient = noted_quotient(g, out)
@@ -279,7 +292,7 @@ def _is_flat(ord: float) -> bool:
 
 
 @vector_norm.jvp
-def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+def _(input: Tensor, input_t: Tensor, out: Tensor, ord: float, dim: Dims, keepdim: bool) -> Any:
     whole = restore_axes(out, input._layout, dim, keepdim)
     dims = normalize_axes("norm", dim, input._layout.shape)
     if ord != 2:
@@ -406,13 +419,13 @@ def root_tangent(input: Tensor, other: Tensor) -> Tensor:
     """
 
 
-def _root_tangent(input: Any, out: Any, g: Any) -> Any:
+def _root_tangent(input: Tensor, out: Any, g: Any) -> Any:
     found = root_tangent(g, input)
     note_product(found, out, g * 0.5)
     return found
 
 
-def _power_quotient(input: Any, exponent: Any, out: Any, g: Any) -> Any:
+def _power_quotient(input: Tensor, exponent: float, out: Tensor | None, g: Tensor) -> Any:
     """Return the gradient of a norm's power divided by the norm; None below the square."""
     number = number_of(exponent) if isinstance(exponent, Tensor) else exponent
     if number is None or not number >= 2:
@@ -425,7 +438,7 @@ def _power_quotient(input: Any, exponent: Any, out: Any, g: Any) -> Any:
     return g * share.masked_fill(is_zero, 0.0)
 
 
-def _clamp_quotient(input: Any, bound: Any, out: Any, g: Any) -> Any:
+def _clamp_quotient(input: Tensor, bound: Any, out: Tensor | None, g: Tensor) -> Any:
     """Return the gradient of a norm that is kept above a bound, divided by the norm."""
     least = number_of(bound) if isinstance(bound, Tensor) else bound
     if least is None or not least > 0:
@@ -444,10 +457,10 @@ clamp_above.derives = lambda made: noting_quotients(made, _clamp_quotient)
 def norm(
     input: Tensor,
     p: float | str | None = "fro",
-    dim: Any = None,
+    dim: Axes = None,
     keepdim: bool = False,
-    out: Any = None,
-    dtype: Any = None,
+    out: GivenOut = None,
+    dtype: DType | None = None,
 ) -> Tensor:
     """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
     values.
@@ -487,7 +500,7 @@ def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
         unbiased: bool = True,
         keepdim: bool = False,
         *,
-        correction: Any = UNSET,
+        correction: float | None = UNSET,
     ) -> tuple[Tensor, Tensor]:
         found = spread(input, dim, unbiased, keepdim, correction=correction)
         return found, input.mean(None if isinstance(dim, bool) else dim, keepdim)

@@ -7,10 +7,11 @@ from typing import Any
 from ...core.dtypes import DType, bool_, int64, uint8
 from ...core.errors import DTypeError, NoKernelError
 from ...dispatch.composite import composite
+from ...dispatch.node_writer import OpNode
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...graph.modes import may_be_differentiated, tls
-from ...tensor.axes import normalize_axes, normalize_axis, reduced_shape
+from ...tensor.axes import Axes, Dims, normalize_axes, normalize_axis, reduced_shape
 from ...tensor.layout import Layout
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
@@ -20,13 +21,11 @@ from ..pointwise.complex_numbers import conjugate
 from .cumulative_sums import has_zero, product_after, product_before
 from .row_slopes import length_of_rows, logsumexp_slope, variance_slope
 
-Dims = int | tuple[int, ...] | None
-
 
 def reducing_plan(
     name: str,
     input: Tensor,
-    dim: Any,
+    dim: Dims,
     keepdim: bool,
     dtype: DType,
     numbers: tuple[Any, ...] = (),
@@ -40,7 +39,7 @@ def reducing_plan(
     return Plan(short, dtype, (axes, *numbers), compute=compute, view_shape=view_shape)
 
 
-def restore_axes(reduced: Any, layout: Layout, dim: Any, keepdim: bool) -> Any:
+def restore_axes(reduced: Any, layout: Layout, dim: Dims, keepdim: bool) -> Any:
     """Return a reduced tensor with axes of length 1 where they were reduced away."""
     if keepdim or not layout.shape:
         return reduced
@@ -48,7 +47,7 @@ def restore_axes(reduced: Any, layout: Layout, dim: Any, keepdim: bool) -> Any:
     return reduced.reshape(reduced_shape(layout.shape, axes, True))
 
 
-def count(layout: Layout, dim: Any) -> int:
+def count(layout: Layout, dim: Dims) -> int:
     """Return how many elements go into one result."""
     n = 1
     for axis in normalize_axes("", dim, layout.shape):
@@ -71,7 +70,7 @@ def _names_by_axes(op: StructuredOp) -> None:
     """
 
     @op.names_node
-    def _(node: Any) -> str:
+    def _(node: OpNode) -> str:
         if node.naming_route.attributes[0] is not None:
             return f"{op.name}.1"
         below = getattr(node.edges[0], "op", None)
@@ -122,14 +121,14 @@ _names_by_axes(sum)
 
 
 @sum.plan
-def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Plan:
     given = input._layout.dtype
     dtype = dtype or (given if given.may_have_gradient else int64)
     return reducing_plan("sum", input, dim, keepdim, dtype, compute=dtype)
 
 
 @sum.vjp("input")
-def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+def _(g: Tensor, input_layout: Layout, dim: Dims, keepdim: bool) -> Any:
     return restore_axes(g, input_layout, dim, keepdim).expand(input_layout.shape)
 
 
@@ -167,7 +166,7 @@ _names_by_axes(mean)
 
 
 @mean.plan
-def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Plan:
     dtype = dtype or input._layout.dtype
     if not dtype.may_have_gradient:
         raise DTypeError(
@@ -178,7 +177,7 @@ def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
 
 
 @mean.vjp("input")
-def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+def _(g: Tensor, input_layout: Layout, dim: Dims, keepdim: bool) -> Any:
     shared = restore_axes(g, input_layout, dim, keepdim) / max(count(input_layout, dim), 1)
     return shared.expand(input_layout.shape)
 
@@ -207,13 +206,13 @@ _names_by_axes(prod)
 
 
 @prod.plan
-def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Plan:
     given = input._layout.dtype
     dtype = dtype or (given if given.may_have_gradient else int64)
     return reducing_plan("prod", input, dim, keepdim, dtype, compute=dtype)
 
 
-def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+def _others(input: Any, out: Any, dim: Dims, keepdim: bool) -> Any:
     """Return for each element the product of the others along dim, in out's dtype."""
     if not input._layout.shape:
         return full((), 1.0, dtype=out._layout.dtype, device=out._layout.device)
@@ -228,18 +227,18 @@ def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @prod.vjp("input")
-def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+def _(g: Tensor, input: Tensor, out: Tensor, dim: Dims, keepdim: bool) -> Any:
     return restore_axes(g, input._layout, dim, keepdim) * conjugate(
         _others(input, out, dim, keepdim)
     )
 
 
 @prod.jvp
-def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+def _(input: Tensor, input_t: Tensor, out: Tensor, dim: Dims, keepdim: bool) -> Any:
     return (input_t * _others(input, out, dim, keepdim)).sum(dim, keepdim)
 
 
-def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
+def _logical(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Plan:
     dtype = uint8 if input._layout.dtype is uint8 else bool_
     return reducing_plan(name, input, dim, keepdim, dtype)
 
@@ -263,7 +262,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 @all.plan
-def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
     return _logical("all", input, dim, keepdim)
 
 
@@ -286,7 +285,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 @any.plan
-def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
     return _logical("any", input, dim, keepdim)
 
 
@@ -296,7 +295,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 
 
 @count_nonzero.plan
-def _(input: Tensor, dim: Any) -> Plan:
+def _(input: Tensor, dim: Dims) -> Plan:
     return reducing_plan("count_nonzero", input, dim, False, int64)
 
 
@@ -330,12 +329,12 @@ def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tens
 
 
 @variance.plan
-def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
+def _(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Plan:
     dtype = require_floating("std and var", input)
     return reducing_plan("var", input, dim, keepdim, dtype, (float(correction),))
 
 
-def _deviations(input: Any, dim: Any, correction: float) -> Any:
+def _deviations(input: Tensor, dim: Dims, correction: float) -> Any:
     n = count(input._layout, dim)
     left = max(n - correction, 0.0)
     scale = 2.0 / left if left else float("inf")
@@ -344,7 +343,9 @@ def _deviations(input: Any, dim: Any, correction: float) -> Any:
 
 
 @variance.vjp("input")
-def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, keepdim: bool) -> Any:
+def _(
+    g: Tensor, input: Tensor, input_layout: Layout, dim: Dims, correction: float, keepdim: bool
+) -> Any:
     if tls.grad:
         length = length_of_rows("var", input, dim, g)
         if length is not None and length > correction:
@@ -353,7 +354,7 @@ def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, kee
 
 
 @variance.jvp
-def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _(input: Tensor, input_t: Tensor, dim: Dims, correction: float, keepdim: bool) -> Any:
     dims = normalize_axes("var", dim, input._layout.shape)
     return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
 
@@ -374,14 +375,14 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
 
 
 @logsumexp.plan
-def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
     given = input._layout.dtype
     dtype = given if given.is_floating_point else get_default_dtype()
     return reducing_plan("logsumexp", input, dim, keepdim, dtype, compute=dtype)
 
 
 @logsumexp.vjp("input")
-def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+def _(g: Tensor, input: Tensor, out: Tensor, input_layout: Layout, dim: Dims, keepdim: bool) -> Any:
     if tls.grad:
         length = length_of_rows("logsumexp", input, dim, g)
         if length is not None:
@@ -393,7 +394,7 @@ def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: boo
     return g * (input - restore_axes(out, input_layout, dim, keepdim)).exp()
 
 
-def _shares(input: Any, dim: Any) -> Any:
+def _shares(input: Tensor, dim: Dims) -> Any:
     """Return exp(input) divided by its sum over dim, one axis or several."""
     shape = input._layout.shape
     dims = normalize_axes("logsumexp", dim, shape)
@@ -407,19 +408,21 @@ def _shares(input: Any, dim: Any) -> Any:
 
 
 @logsumexp.jvp
-def _(input: Any, input_t: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+def _(
+    input: Tensor, input_t: Tensor, out: Tensor, input_layout: Layout, dim: Dims, keepdim: bool
+) -> Any:
     dims = normalize_axes("logsumexp", dim, input_layout.shape)
     return (input_t * _shares(input, dim)).sum(dims, keepdim)
 
 
 @composite(out="cast", node="nansum")
-def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+def nansum(input: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """Return the sum over dim of the elements that are not NaN."""
     return input.masked_fill(input.isnan(), 0.0).sum(dim, keepdim)
 
 
 @composite(out="cast")
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+def nanmean(input: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """Return the mean over dim of the elements that are not NaN.
 
     Raises  RuntimeError for integers and bool

@@ -6,13 +6,14 @@ ops/nn/norm_slopes.py has those of norms. They serve plain tensors of few number
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ...core.device import CPU
 from ...core.dtypes import float32, float64
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes
-from ...tensor.axes import normalize_axes
+from ...tensor.axes import Dims, normalize_axes
 from ...tensor.tensor import Tensor
 
 # A gradient of at most this many numbers is one Node; expressions take less memory for more.
@@ -38,7 +39,7 @@ def may_fuse(*tensors: Tensor | None) -> bool:
     return True
 
 
-def length_of_rows(name: str, input: Any, dim: Any, *others: Any) -> int | None:
+def length_of_rows(name: str, input: Tensor, dim: Dims, *others: Any) -> int | None:
     """Return the length of the rows that a reduction over dim is of, where dim are the last axes of
     few numbers on the CPU, others are plain as well, and an op here is for them; else None.
     """
@@ -67,7 +68,7 @@ def _(grad: Tensor, input: Tensor, length: int, scale: float) -> Plan:
 
 
 @variance_slope.vjp("grad", "input")
-def _(g: Any, grad: Any, input: Any, length: int, scale: float) -> Any:
+def _(g: Tensor, grad: Tensor, input: Tensor, length: int, scale: float) -> Any:
     x, q = input.reshape(-1, length), g.reshape(-1, length)
     by_grad = (q * (x - x.mean(1, True))).sum(1) * scale
     by_input = (q - q.mean(1, True)) * (grad.reshape(-1, 1) * scale)
@@ -86,7 +87,7 @@ def _(grad: Tensor, input: Tensor, length: int) -> Plan:
 
 
 @logsumexp_slope.vjp("grad", "input")
-def _(g: Any, grad: Any, input: Any, length: int) -> Any:
+def _(g: Tensor, grad: Tensor, input: Tensor, length: int) -> Any:
     q, shares = g.reshape(-1, length), input.reshape(-1, length).softmax(1)
     # A constant: the result is the same for any.
     along = (q.detach() * shares.detach()).sum(1, True)
@@ -110,7 +111,7 @@ def _(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Plan:
 
 
 @euclidean_slope.vjp("grad", "input")
-def _(g: Any, grad: Any, size: Any, input: Any, length: int) -> Any:
+def _(g: Tensor, grad: Tensor, size: int | Sequence[int], input: Tensor, length: int) -> Any:
     x, q = input.reshape(-1, length), g.reshape(-1, length)
     own = x.norm(dim=1, keepdim=True)  # size, as a function of x
     unit = x / own

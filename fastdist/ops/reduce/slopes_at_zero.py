@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.dtypes import float_limits
 from ...core.errors import OutOfMemoryError
-from ...dispatch.node_writer import ZeroSecondOrder
+from ...dispatch.node_writer import OpNode, ZeroSecondOrder
 from ...dispatch.op import OPS
 from ...graph.call_node import CallNode, kind_of
 from ...graph.gradient_edge import GradientEdge
@@ -69,7 +69,7 @@ def has_zeros(array: Any, layout: Layout) -> bool:
     return layout.numel > 0 and bool((wrap(array, layout_near(array, layout)) == 0).any())
 
 
-def is_norm_node(node: Any) -> bool:
+def is_norm_node(node: OpNode) -> bool:
     """Return whether a Node is the Node of a norm."""
     return isinstance(node, NormNode) or _name_of(node) in NORMS
 
@@ -221,6 +221,6 @@ def _is_same(node: Any, norm: Any) -> bool:
     return node.input._array is norm.input._array
 
 
-def _name_of(node: Any) -> str:
+def _name_of(node: OpNode) -> str:
     """Return the name of the op of a Node; nothing for a Node that no op made."""
     return getattr(getattr(kind_of(node), "op", None), "name", "")

@@ -70,7 +70,7 @@ def _picking(op: StructuredOp) -> None:
     """Give what orders along dim its derivatives: values come from where indices say."""
 
     @op.vjp("input")
-    def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
+    def _(g: Tensor, input_layout: Layout, dim: int, others: tuple[Tensor, ...]) -> Any:
         return scatter_zeros(g, others[0], input_layout.shape, dim)
 
     @op.jvp
@@ -199,7 +199,7 @@ def unique(
     return made[0] if len(made) == 1 else tuple(made)
 
 
-def _unique_of_device(input: Any, return_inverse: bool, return_counts: bool) -> Any:
+def _unique_of_device(input: Tensor, return_inverse: bool, return_counts: bool) -> Any:
     """Return unique's elements, found where input lies: only their number is waited for."""
     from ..create.creation import full, ones
     from ..index.searchsorted import places_that_hold

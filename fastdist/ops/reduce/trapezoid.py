@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor
 from ..shape.splitting import narrow
 
 
-def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
+def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Any, int]:
     """Return the areas of the trapezoids between neighbours along dim, and the axis."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): give x or dx, not both")

@@ -9,9 +9,10 @@ import numpy as np
 from ...core.errors import GraphError, ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
+from ...devices.backend import Backend
 from ...dispatch.composite import composite
 from ...dispatch.inplace import replay_array
-from ...dispatch.op import OPS
+from ...dispatch.op import OPS, Op
 from ...dispatch.tangents import has_tangents, levels_of, tangent_of
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg
@@ -49,7 +50,7 @@ def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
 
 
 @windows.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     if operands[0]._layout.shape:
         return along_axes(op, operands, attributes, level)
     dimension, size, step = attributes
@@ -58,7 +59,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @windows.array
-def _(backend: Any, array: Any, dimension: int, size: int, step: int) -> Any:
+def _(backend: Backend, array: Any, dimension: int, size: int, step: int) -> Any:
     shape, strides = list(array.shape), list(array.strides)
     if not shape:
         return backend.as_strided(array, (size,), (array.dtype.itemsize,))
@@ -70,7 +71,7 @@ def _(backend: Any, array: Any, dimension: int, size: int, step: int) -> Any:
 
 
 @windows.vjp("input")
-def _(g: Any, input_layout: Layout, dimension: int, size: int, step: int) -> Any:
+def _(g: Tensor, input_layout: Layout, dimension: int, size: int, step: int) -> Any:
     shape = input_layout.shape
     if not shape:
         return g.sum()
@@ -81,7 +82,7 @@ def _(g: Any, input_layout: Layout, dimension: int, size: int, step: int) -> Any
     return whole.index_add(dimension, _on_device(places.reshape(-1), g), flat)
 
 
-def _on_device(places: Any, like: Tensor) -> Tensor:
+def _on_device(places: np.ndarray[Any, Any], like: Tensor) -> Tensor:
     return from_array(places).to(like._layout.device)
 
 
@@ -93,7 +94,7 @@ def strided(input: Tensor, size: Shape, stride: Shape, start: int) -> Tensor:
 
 
 @strided.array
-def _(backend: Any, array: Any, size: Shape, stride: Shape, start: int) -> Any:
+def _(backend: Backend, array: Any, size: Shape, stride: Shape, start: int) -> Any:
     item = array.dtype.itemsize
     return backend.as_strided(array, size, [n * item for n in stride], start * item)
 
@@ -107,7 +108,7 @@ def _places(shape: Shape, strides: Shape, start: int) -> Any:
 
 
 @strided.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     value = operands[0].value
     if has_tangents((value,)):
         raise NeedsNumbers("vmap: as_strided: tangents lie in memory as they please")
@@ -117,7 +118,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return op.general((value,), ((n, *size), (step, *stride), start))
 
 
-def _layout_in_memory(input: Any) -> tuple[Shape, Shape]:
+def _layout_in_memory(input: Tensor) -> tuple[Shape, Shape]:
     """Return a tensor's shape and strides; of a batch, which has none, behind those of all calls'
     tensor.
     """
@@ -126,7 +127,7 @@ def _layout_in_memory(input: Any) -> tuple[Shape, Shape]:
 
 
 @strided.vjp("input")
-def _(g: Any, input_layout: Layout, size: Shape, stride: Shape, start: int) -> Any:
+def _(g: Tensor, input_layout: Layout, size: Shape, stride: Shape, start: int) -> Any:
     own = _places(input_layout.shape, input_layout.strides, 0)
     seen = _places(size, stride, start)
     low = min(own.min(initial=0), seen.min(initial=0))
@@ -189,7 +190,7 @@ def _see_base_itself(seen: Tensor) -> None:
     of._array = replay_array(base._array, of._layout.device, extra.replay)
 
 
-def _require_own_room(input: Any, shape: Shape, steps: Shape, offset: int) -> None:
+def _require_own_room(input: Tensor, shape: Shape, steps: Shape, offset: int) -> None:
     """Raise RuntimeError for a view of a batch in which a call would see more than its tensor's
     memory: that of other calls.
     """
@@ -265,7 +266,7 @@ def _require_tangents(input: Tensor, shape: Shape, steps: Shape, start: int) -> 
             )
 
 
-def _place_in_memory(input: Any) -> tuple[int, int]:
+def _place_in_memory(input: Tensor) -> tuple[int, int]:
     """Return input's offset in its memory, and how far what it is a view of reaches there, in
     elements.
     """

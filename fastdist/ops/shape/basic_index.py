@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ...devices.backend import Backend
+from ...dispatch.node_writer import OpNode
+from ...dispatch.op import Op
 from ...dispatch.route import Route
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
@@ -21,7 +24,7 @@ def basic_index(input: Tensor, index: Any) -> Tensor:
 
 
 @basic_index.names_event
-def _(operands: Any, attributes: Any) -> str:
+def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
     """Return the most that PyTorch makes of an index in its steps."""
     index = attributes[0]
     parts = index if isinstance(index, tuple) else (index,)
@@ -31,7 +34,7 @@ def _(operands: Any, attributes: Any) -> str:
 
 
 @basic_index.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     """Return the last of the steps that PyTorch makes of an index."""
     for one in reversed(node.naming_route.attributes[0]):
         if isinstance(one, int):
@@ -44,26 +47,26 @@ def _(node: Any) -> str:
 
 
 @basic_index.array
-def _(backend: Any, array: Any, index: Any) -> Any:
+def _(backend: Backend, array: Any, index: Any) -> Any:
     # With an Ellipsis NumPy gives a 0-d view, never a scalar.
     return array[index if Ellipsis in index else (*index, Ellipsis)]
 
 
 @basic_index.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input,), (index,) = operands, attributes
     return op.general((input.value,), ((slice(None), *index),))
 
 
 @basic_index.raw_gradient
-def _(g: Any, layout: Layout, index: Any) -> Any:
+def _(g: Any, layout: Layout, index: Tensor) -> Any:
     whole = np.zeros(layout.shape, g.dtype)
     whole[index] = g
     return whole
 
 
 @basic_index.vjp("input")
-def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
+def _(g: Tensor, input_layout: Layout, index: tuple[Any, ...]) -> Tensor:
     from .copying import place
 
     return place(g, input_layout.shape, index)

@@ -16,6 +16,7 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import before, composite
 from ...graph.modes import modes
+from ...tensor.methods import DeviceLike
 from ...tensor.promotion import can_cast, result_dtype
 from ...tensor.tensor import Tensor
 from .copying import to
@@ -42,7 +43,7 @@ def _cast_to(name: str, dtype: DType) -> None:
     cast.__name__ = cast.__qualname__ = name
     cast.__doc__ = _CAST.format(name=name, dtype=dtype.name)
 
-    def quick(input: Any, memory_format: Any) -> Any:
+    def quick(input: Tensor, memory_format: MemoryFormat | None) -> Any:
         return to(input, dtype) if memory_format is preserve_format else NOT_TAKEN
 
     def itself(general: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,7 +146,7 @@ def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> 
 @composite(homes="method", known_as="")
 def cuda(
     input: Tensor,
-    device: Any = None,
+    device: DeviceLike = None,
     non_blocking: bool = False,
     memory_format: MemoryFormat | None = preserve_format,
 ) -> Tensor:

@@ -16,10 +16,11 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import backend_of
 from ...dispatch.composite import before, composite
-from ...dispatch.op import PLAIN
+from ...dispatch.op import PLAIN, Op
 from ...dispatch.route import Route
 from ...dispatch.signature import ArgumentError
 from ...dispatch.structured import Plan, StructuredOp, structured
+from ...dispatch.target import GivenOut
 from ...graph.modes import modes
 from ...interpreters.batched_tensor import levels
 from ...interpreters.sparse_rules import meet_sparse
@@ -121,12 +122,12 @@ def _with_slices(index: Any) -> Any:
 
 
 @place.plan
-def _(input: Tensor, shape: Shape, index: Any) -> Plan:
+def _(input: Tensor, shape: Shape, index: tuple[Any, ...]) -> Plan:
     return Plan(shape, input._layout.dtype, (_with_slices(index),))
 
 
 @place.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     shape, index = attributes
     value, size = operands[0].value, levels.sizes[level - 1]
     entries = index if isinstance(index, tuple) else (index,)
@@ -134,7 +135,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @place.vjp("input")
-def _(g: Tensor, index: Any) -> Tensor:
+def _(g: Tensor, index: Tensor) -> Tensor:
     return g[_with_slices(index)]
 
 
@@ -146,7 +147,7 @@ class MoveOp(StructuredOp):
         return False
 
     def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: GivenOut = None
     ) -> Any:
         (input,) = operands
         device, non_blocking = attributes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...devices.backend import Backend
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
+from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.view import view as view_op
 from ...interpreters.batched_tensor import levels
@@ -89,7 +91,9 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """Return the view of the diagonal of dim1 and dim2, as the last axis."""
 
 
-def _diagonal_geometry(shape: Any, offset: int, dim1: int, dim2: int) -> tuple[int, int, int]:
+def _diagonal_geometry(
+    shape: tuple[int, ...], offset: int, dim1: int, dim2: int
+) -> tuple[int, int, int]:
     """Return the diagonal's length, and the row and column where it starts."""
     row, column = max(-offset, 0), max(offset, 0)
     return max(min(shape[dim1] - row, shape[dim2] - column), 0), row, column
@@ -107,7 +111,7 @@ def _(input: Tensor, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
 
 
 @diagonal.array
-def _(backend: Any, array: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _(backend: Backend, array: Any, offset: int, dim1: int, dim2: int) -> Any:
     length, row, column = _diagonal_geometry(array.shape, offset, dim1, dim2)
     others = [i for i in range(len(array.shape)) if i not in (dim1, dim2)]
     shape = [*(array.shape[i] for i in others), length]
@@ -131,7 +135,7 @@ def _(layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
 
 
 @diagonal.vjp("input")
-def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
+def _(g: Tensor, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
     return place_diagonal(g, input_layout.shape, offset, dim1, dim2)
 
 
@@ -143,24 +147,26 @@ def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
     node="diag_embed",
     takes_complex=True,
 )
-def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
+def place_diagonal(
+    input: Tensor, shape: Sequence[int], offset: int, dim1: int, dim2: int
+) -> Tensor:
     """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
 
 
 @place_diagonal.plan
-def _(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Plan:
+def _(input: Tensor, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Plan:
     return Plan(shape, input._layout.dtype, (offset, dim1, dim2))
 
 
 @place_diagonal.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     shape, offset, *dims = attributes
     axes = [normalize_axis("diagonal", dim, len(shape)) + 1 for dim in dims]
     return op.general((operands[0].value,), ((levels.sizes[level - 1], *shape), offset, *axes))
 
 
 @place_diagonal.vjp("input")
-def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _(g: Tensor, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal.general((g,), (offset, dim1, dim2))
 
 

@@ -15,7 +15,7 @@ from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
 from ...dispatch.op import common_device
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
 from ...graph.recording import begin_node
@@ -43,7 +43,7 @@ class CatBackward0(CallNode):
         self.layouts = tuple([tensor._layout for tensor in tensors])
         self.axis = axis
 
-    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+    def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
         """Return the parts of g, as views."""
         found: list[Any] = []
         start = 0
@@ -80,7 +80,7 @@ def _nothing(layout: Any) -> Any:
 
 
 @composite(homes="function")
-def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors joined along an axis; their other axes agree.
 
     Dtype   the one in which they meet
@@ -144,7 +144,9 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
 _FEW = 1 << 14
 
 
-def _can_join_at_once(given: tuple[Tensor, ...], result: Layout, order: Any) -> bool:
+def _can_join_at_once(
+    given: tuple[Tensor, ...], result: Layout, order: Sequence[int] | None
+) -> bool:
     """Return whether NumPy joins tensors of these layouts: it has no order but C's here."""
     gapless = all(tensor._layout.contiguous for tensor in given)
     return (gapless or (order is None and result.numel <= _FEW)) and all(
@@ -213,7 +215,7 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
 
 
 @composite(homes="function", node="stack")
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
     """Return tensors of one shape along a new axis at dim.
 
     Args:
@@ -282,7 +284,7 @@ def _new_axis(tensor: Tensor, dim: int) -> int:
 
 
 @composite(homes="function", out="cast", memory="outside")
-def hstack(tensors: Any) -> Tensor:
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
     given = [tensor.reshape(1) if not tensor._layout.shape else tensor for tensor in tensors]
     if not given:
@@ -291,7 +293,7 @@ def hstack(tensors: Any) -> Tensor:
 
 
 @composite(homes="function", out="cast", memory="outside")
-def vstack(tensors: Any) -> Tensor:
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Return tensors below each other; a vector is a row."""
     return cat([t.reshape(1, -1) if len(t._layout.shape) < 2 else t for t in tensors], 0)
 
@@ -308,31 +310,31 @@ def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
 
 
 @composite(homes="function")
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with an axis, put in where there is none."""
     return _at_least(tensors, 1)
 
 
 @composite(homes="function")
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with two axes at least; a vector is a row."""
     return _at_least(tensors, 2)
 
 
 @composite(homes="function")
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with three axes at least; a matrix gets the third one last."""
     return _at_least(tensors, 3)
 
 
 @composite(homes="function", out="cast", memory="outside")
-def dstack(tensors: Any) -> Tensor:
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Return tensors behind each other along the third axis."""
     return cat([_at_least((one,), 3) for one in tensors], 2)
 
 
 @composite(homes="function", out="cast", memory="outside")
-def column_stack(tensors: Any) -> Tensor:
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Return tensors side by side; a vector is a column."""
     given = [one.reshape(-1, 1) if len(one._layout.shape) < 2 else one for one in tensors]
     return cat(given, 1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import before, composite
+from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes
-from ...tensor.axes import DimError, integers, normalize_axes, normalize_axis
+from ...tensor.axes import DimError, Dims, integers, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
 from ...tensor.layout import Size
 from ...tensor.tensor import Tensor
@@ -26,7 +27,7 @@ def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @structured("shape.copying.flip", linear=True, has_out=False, fresh=True, takes_complex=True)
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return a copy with the order of elements along dims reversed.
 
     Args:
@@ -52,7 +53,7 @@ def _(input: Tensor, dims: Any) -> Plan:
 
 
 @flip.vjp("input")
-def _(g: Any, dims: Any) -> Any:
+def _(g: Tensor, dims: tuple[int, ...]) -> Any:
     return flip(g, *dims)
 
 
@@ -72,7 +73,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 @roll.plan
-def _(input: Tensor, shifts: Any, dims: Any) -> Plan:
+def _(input: Tensor, shifts: int | tuple[int, ...], dims: Dims) -> Plan:
     moves = _whole("shifts", shifts)
     axes = None if dims is None or dims == () else _whole("dims", dims)
     if (axes is None and len(moves) != 1) or (axes is not None and len(axes) != len(moves)):
@@ -102,7 +103,7 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
 
 
 @roll.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (shifts, dims), shape = attributes, operands[0]._layout.shape
     value = operands[0].value
     if dims is not None and dims != ():
@@ -113,7 +114,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 @roll.vjp("input")
-def _(g: Any, shifts: Any, dims: Any) -> Any:
+def _(g: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...]) -> Any:
     return roll(g, tuple(-shift for shift in _listed((shifts,))), dims)
 
 
@@ -148,7 +149,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 
 @composite(node="repeat")
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return input repeated; fewer numbers than axes leave the first axes alone.
 
     Args:
@@ -236,7 +237,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @composite()
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Return input with the axis dim seen as several."""
     axis = normalize_axis("unflatten", dim, len(input._layout.shape))
     shape = input._layout.shape

@@ -16,6 +16,7 @@ from ...graph.modes import tls
 from ...interpreters.sparse_rules import is_sparse, refusal
 from ...tensor.layout import Shape, contiguous_strides, count_elements
 from ...tensor.memory import flat_of, reach, root_of, storage_offset, view_at
+from ...tensor.methods import DeviceLike
 from ...tensor.storage import BoundedStorage
 from ...tensor.tensor import Tensor, layout_of
 from ...tensor.typed_storage import TypedStorage, UntypedStorage
@@ -71,7 +72,7 @@ def set_(
     return _take(self, array, flat)
 
 
-def _require_kind(given: Any, wanted: Any, device: Any, here: Any) -> None:
+def _require_kind(given: Any, wanted: Any, device: DeviceLike, here: Any) -> None:
     if given is not wanted:
         raise DTypeError(
             f"Could not set tensor of type {given.name} to a tensor of type {wanted.name}"

@@ -31,7 +31,9 @@ from .copying import place as place_op
 
 
 @composite()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
+) -> tuple[Tensor, ...]:
     """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
     or of the parts that begin at the places given.
     """
@@ -74,20 +76,20 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
 
 
 @composite()
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the second axis; of a vector, along its only axis."""
     axis = 0 if len(input._layout.shape) == 1 else 1
     return _split("hsplit", input, indices_or_sections, axis, 1)
 
 
 @composite()
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the first axis of two or more."""
     return _split("vsplit", input, indices_or_sections, 0, 2)
 
 
 @composite()
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the third axis."""
     return _split("dsplit", input, indices_or_sections, 2, 3)
 
@@ -211,7 +213,7 @@ class SplitBackward0(CallNode):
         self.num_outputs = len(layouts)
         self.places = places
 
-    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+    def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
         """Return zeros with each view's gradient, where it has one, in its place."""
         layout = self.input_layout
         backend = backend_of(layout.device.type)
@@ -222,7 +224,7 @@ class SplitBackward0(CallNode):
                 backend.copy_into(whole[place], part)
         return (whole,)
 
-    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+    def apply_recorded(self, g: tuple[Tensor | None, ...], keep: bool) -> tuple[Any, ...]:
         """Return the same as a Tensor."""
         total: Any = None
         for part, place in zip(g, self.places, strict=True):

@@ -34,7 +34,7 @@ def _(input: Tensor, diagonal: int) -> Plan:
 
 
 @tril.vjp("input")
-def _(g: Any, diagonal: int) -> Any:
+def _(g: Tensor, diagonal: int) -> Any:
     return tril(g, diagonal)
 
 
@@ -66,5 +66,5 @@ def _(input: Tensor, diagonal: int) -> Plan:
 
 
 @triu.vjp("input")
-def _(g: Any, diagonal: int) -> Any:
+def _(g: Tensor, diagonal: int) -> Any:
     return triu(g, diagonal)

@@ -7,8 +7,9 @@ from typing import Any
 
 from ...core.memory_format import contiguous_format
 from ...dispatch.composite import COMPOSITES, checked
-from ...dispatch.target import store_in_out
+from ...dispatch.target import GivenOut, store_in_out
 from ...tensor.axes import normalize_axis
+from ...tensor.methods import Number
 from ...tensor.tensor import Tensor
 from .. import late_ops
 from . import views
@@ -19,7 +20,7 @@ from .views import squeeze
 def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     """Return a view's function with copies in separate memory as its results."""
 
-    def copied(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def copied(input: Tensor, *args: Any, out: GivenOut = None, **kwargs: Any) -> Any:
         found = view(input, *args, **kwargs)
         if isinstance(found, tuple | list):
             made: Any = tuple([one.clone(memory_format=contiguous_format) for one in found])
@@ -33,7 +34,7 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _slice(
-    input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
     axis = normalize_axis("slice_copy", dim, len(input._layout.shape))
     return input[(slice(None),) * axis + (slice(start, end, step),)]
@@ -71,6 +72,6 @@ view_copy = _copied("view_copy", lambda input, size: input.view(size))
 
 
 @checked
-def fill(input: Tensor, value: Any) -> Tensor:
+def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """Return value, a number or a tensor without axes, in input's shape, dtype and device."""
     return input.clone().fill_(value)

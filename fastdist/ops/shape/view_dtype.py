@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from ...core.dtypes import WORDS, DType
 from ...core.errors import ShapeError
 from ...dispatch.op import P, R, declarator
+from ...dispatch.target import GivenOut
 from ...dispatch.view import ViewOp
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...tensor.layout import Layout
@@ -33,7 +34,7 @@ class ShapeOrDType(ViewOp[P, R]):
         return not (len(given) == 1 and isinstance(given[0], DType))
 
     def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: GivenOut = None
     ) -> Any:
         """Do what a ViewOp does, unless a dtype is given."""
         (given,) = attributes

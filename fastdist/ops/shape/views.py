@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter, methodcaller
 from typing import Any
@@ -13,8 +14,11 @@ from ...core.errors import ShapeError
 from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
+from ...devices.backend import Backend
 from ...dispatch.composite import checked
 from ...dispatch.declaration import node_named, recorded_as
+from ...dispatch.node_writer import OpNode
+from ...dispatch.op import Op
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes, tls
 from ...interpreters.batching import call_one_by_one
@@ -29,7 +33,7 @@ _COPIED = node_named("_unsafe_view")
 
 
 @view_or_dtype("method")
-def view(input: Tensor, *size: Any) -> Tensor:
+def view(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     """Return the same elements under another shape, sharing memory; or, given a dtype, the same
     bytes as elements of that dtype.
 
@@ -68,7 +72,7 @@ def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
 
 
 @view.array
-def _(backend: Any, array: Any, shape: Shape) -> Any:
+def _(backend: Backend, array: Any, shape: Shape) -> Any:
     return array.reshape(shape)  # within prepare's check a view
 
 
@@ -78,7 +82,7 @@ def _(layout: Layout, shape: Shape) -> Any:
 
 
 @view.raw_gradient
-def _(g: Any, layout: Layout, shape: Shape) -> Any:
+def _(g: Tensor, layout: Layout, shape: Shape) -> Any:
     return g.reshape(layout.shape)
 
 
@@ -88,7 +92,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 @view.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input,), (sizes,) = operands, attributes
     if sizes and not isinstance(sizes[0], int) and isinstance(sizes[0], list | tuple):
         (sizes,) = sizes
@@ -125,7 +129,7 @@ def _(input: Tensor, dim0: int, dim1: int) -> tuple[Any, ...]:
 
 
 @transpose.array
-def _(backend: Any, array: Any, dim0: int, dim1: int) -> Any:
+def _(backend: Backend, array: Any, dim0: int, dim1: int) -> Any:
     axes = list(range(len(array.shape)))
     if axes:
         axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
@@ -142,7 +146,7 @@ def _(layout: Layout, dim0: int, dim1: int) -> Any:
 
 
 @transpose.raw_gradient
-def _(g: Any, layout: Layout, dim0: int, dim1: int) -> Any:
+def _(g: Tensor, layout: Layout, dim0: int, dim1: int) -> Any:
     return g.swapaxes(dim0, dim1) if layout.shape else g
 
 
@@ -152,7 +156,7 @@ def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 @view_op()
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return a view with the axes in the order dims.
 
     Args:
@@ -187,7 +191,7 @@ def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
 
 
 @permute.array
-def _(backend: Any, array: Any, dims: tuple[int, ...]) -> Any:
+def _(backend: Backend, array: Any, dims: tuple[int, ...]) -> Any:
     return array.transpose(dims)
 
 
@@ -208,7 +212,7 @@ def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 @permute.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input,), (dims,) = operands, attributes
     if dims and isinstance(dims[0], list | tuple):
         (dims,) = dims
@@ -264,7 +268,7 @@ def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
 
 
 @expand.array
-def _(backend: Any, array: Any, sizes: Shape) -> Any:
+def _(backend: Backend, array: Any, sizes: Shape) -> Any:
     return backend.expand(array, sizes)
 
 
@@ -291,7 +295,7 @@ def _(layout: Layout, sizes: Shape) -> Any:
 
 
 @expand.raw_gradient
-def _(g: Any, layout: Layout, sizes: Shape) -> Any:
+def _(g: Tensor, layout: Layout, sizes: Shape) -> Any:
     return sum_array_to(g, layout)
 
 
@@ -301,7 +305,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 @expand.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input,), (sizes,) = operands, attributes
     if sizes and isinstance(sizes[0], list | tuple):
         (sizes,) = sizes
@@ -341,14 +345,14 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
 
 
 @squeeze.names_node
-def _(node: Any) -> str:
+def _(node: OpNode) -> str:
     axes = node.naming_route.attributes[0]
     is_all = isinstance(axes, frozenset)
     return "squeeze" if is_all else "squeeze.1" if isinstance(axes, range) else "squeeze.2"
 
 
 @squeeze.array
-def _(backend: Any, array: Any, dim: tuple[int, ...]) -> Any:
+def _(backend: Backend, array: Any, dim: tuple[int, ...]) -> Any:
     return array[_without(dim, len(array.shape))]
 
 
@@ -364,7 +368,7 @@ def _(layout: Layout, dim: tuple[int, ...]) -> Any:
 
 
 @squeeze.raw_gradient
-def _(g: Any, layout: Layout, dim: tuple[int, ...]) -> Any:
+def _(g: Tensor, layout: Layout, dim: tuple[int, ...]) -> Any:
     return g.reshape(layout.shape)
 
 
@@ -374,7 +378,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 @squeeze.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input,), (dim,) = operands, attributes
     shape = input._layout.shape
     if dim is None or not isinstance(dim, int | list | tuple):
@@ -405,7 +409,7 @@ def _(input: Tensor, dim: int) -> tuple[Any, ...]:
 
 
 @unsqueeze.array
-def _(backend: Any, array: Any, dim: int) -> Any:
+def _(backend: Backend, array: Any, dim: int) -> Any:
     return array[(slice(None),) * dim + (None,)]
 
 
@@ -416,7 +420,7 @@ def _(layout: Layout, dim: int) -> Any:
 
 
 @unsqueeze.raw_gradient
-def _(g: Any, layout: Layout, dim: int) -> Any:
+def _(g: Tensor, layout: Layout, dim: int) -> Any:
     return g.reshape(layout.shape)
 
 
@@ -426,7 +430,7 @@ def _(g: Tensor, dim: int) -> Tensor:
 
 
 @unsqueeze.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
     (input,), (dim,) = operands, attributes
     return input.value.unsqueeze(normalize_axis(op.name, dim, len(input._layout.shape) + 1) + 1)
 

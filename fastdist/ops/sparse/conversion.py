@@ -32,7 +32,7 @@ from .coordinates import (
 
 
 def sparse_of(
-    indices: Any, values: Any, shape: Sequence[int], *, is_coalesced: bool = False
+    indices: Tensor, values: Tensor, shape: Sequence[int], *, is_coalesced: bool = False
 ) -> Any:
     """Return a sparse tensor of coordinates and values that fit, recorded by the values."""
     made = sparse_tensor(indices, values, shape, is_coalesced)
@@ -135,7 +135,7 @@ def _require_numel(size: tuple[int, ...]) -> None:
         raise ShapeError(f"numel: integer multiplication overflow with sizes={list(size)}")
 
 
-def _fitting(places: Any, values: Any, size: tuple[int, ...] | None) -> tuple[int, ...]:
+def _fitting(places: Tensor, values: Tensor, size: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the size; an axis that is not given follows from its largest index."""
     if len(places._layout.shape) != 2:
         raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places._layout.shape)}")
@@ -167,7 +167,7 @@ def _fitting(places: Any, values: Any, size: tuple[int, ...] | None) -> tuple[in
     return size
 
 
-def _require_inside(places: Any, size: Sequence[int]) -> None:
+def _require_inside(places: Tensor, size: Sequence[int]) -> None:
     least, most = places.min(1)[0].tolist(), places.max(1)[0].tolist()
     for axis, (low, high) in enumerate(zip(least, most, strict=True)):
         if low < 0:
@@ -252,7 +252,7 @@ def to_dense(
     return made if dtype is None else made.to(dtype_of(dtype))  # type: ignore[no-any-return]
 
 
-def masked(gradient: Any, entries: Any, by_place: bool = True) -> Any:
+def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
     """Return a gradient at the places of a sparse tensor, each once; whole if not by_place."""
     if gradient._layout.is_sparse or not by_place:
         return gradient
@@ -332,12 +332,12 @@ def entries_of(input: Any) -> tuple[Any, Any, bool]:
     return indices_of(input), values_of(input), input._array.is_coalesced
 
 
-def _require_sparse(name: str, input: Any, kind: str = "sparse coordinate") -> None:
+def _require_sparse(name: str, input: Tensor, kind: str = "sparse coordinate") -> None:
     if not input._layout.is_sparse:
         raise RuntimeError(f"{name} expected {kind} tensor layout but got Strided")
 
 
-def _require_coalesced(name: str, input: Any, kind: str = "sparse coordinate") -> None:
+def _require_coalesced(name: str, input: Tensor, kind: str = "sparse coordinate") -> None:
     _require_sparse(name, input, kind)
     if not input._array.is_coalesced:
         raise RuntimeError(

@@ -10,6 +10,7 @@ from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...interpreters.sparse_rules import is_sparse, on_sparse, refusal
 from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor
 from ..create.ranges import arange
 from ..index.searchsorted import searchsorted
 from ..shape.joining import cat
@@ -31,7 +32,7 @@ def part(input: Any, index: Sequence[Any]) -> Any:
     return input
 
 
-def _select(input: Any, axis: int, place: int) -> Any:
+def _select(input: Tensor, axis: int, place: int) -> Any:
     """Return the part at a place of an axis, which is removed; dense where no sparse axis is
     left.
     """
@@ -83,7 +84,7 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
     return sparse_of(found, values.index_select(0, positions), out_shape)
 
 
-def meetings(begins: Any, counts: Any) -> tuple[Any, Any]:
+def meetings(begins: Tensor, counts: Tensor) -> tuple[Any, Any]:
     """Return pairs of numbers: i, counts[i] times, each with one of begins[i], begins[i] + 1 ..."""
     device = begins._layout.device
     positions: Any = arange(begins._layout.shape[0], dtype=int64, device=device)

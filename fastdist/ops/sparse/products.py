@@ -9,6 +9,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...graph.modes import no_grad
 from ...interpreters.sparse_rules import is_sparse, on_sparse, refusal
+from ...tensor.methods import Number
 from ...tensor.tensor import Tensor
 from ..create.ranges import arange
 from ..index.searchsorted import searchsorted
@@ -28,7 +29,7 @@ from .indexing import meetings
 
 
 @on_sparse("matmul")
-def product(input: Any, other: Any, by_place: bool = False) -> Any:
+def product(input: Tensor | Number, other: Tensor | Number, by_place: bool = False) -> Any:
     """Return the product of two matrices, or of a matrix and a vector; it is sparse if both are.
 
     With by_place the gradient of a sparse factor is sparse, as sparse.mm's is; else it is dense.
@@ -49,7 +50,7 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
     with no_grad():
         made = _rows_of_products(input, other.detach())
 
-    def gradients(g: Any) -> tuple[Any, Any]:
+    def gradients(g: Tensor) -> tuple[Any, Any]:
         by_input = by_other = None
         if input._edge is not None:
             by_input = _gradient_by_sparse(g, input, other, by_place)
@@ -75,7 +76,7 @@ def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
     return found if of_second is None else found + product(first, of_second)
 
 
-def _gradient_by_sparse(g: Any, input: Any, other: Any, by_place: bool) -> Any:
+def _gradient_by_sparse(g: Tensor | complex, input: Tensor, other: Any, by_place: bool) -> Any:
     """Return g @ other.T, at input's places alone if by_place."""
     whole = g @ (to_dense(other) if is_sparse(other) else other).t()
     return masked(whole, input) if by_place else whole
@@ -118,7 +119,7 @@ def _require_matrices(input: Any, other: Any) -> None:
         )
 
 
-def _rows_of_products(input: Any, dense: Any) -> Any:
+def _rows_of_products(input: Tensor, dense: Tensor) -> Any:
     """Return a sparse matrix times a dense one: each row is a sum of rows of the dense one."""
     whole = coalesced(input.detach())
     if whole._array.values.ndim != 1:
@@ -149,7 +150,7 @@ def _both_sparse(input: Any, other: Any) -> Any:
     return recorded(made, name, (input, other), gradients, _tangent, _read(input, other))
 
 
-def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:
+def _expanded(a: Tensor, b: Tensor, shape: tuple[int, int]) -> Any:
     """Return the product of coalesced matrices: each entry of a meets the row of b that it names.
 
     Costs what these meetings are, whatever the shapes.
@@ -168,7 +169,7 @@ def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:
 
 
 @on_sparse("linear_kernel")
-def _linear(input: Any, weight: Any, bias: Any) -> Any:
+def _linear(input: Tensor | Number, weight: Any, bias: Any) -> Any:
     made = product(input, weight.t())
     return made if bias is None else bias + made
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...core.dtypes import int64
+from ...core.dtypes import DType, int64
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.op import OPS
 from ...graph.modes import no_grad, tls
 from ...interpreters.sparse_rules import RULES, on_sparse, refusal
+from ...tensor.axes import Axes
+from ...tensor.methods import DeviceLike, Number
 from ...tensor.promotion import result_dtype
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, wrap
@@ -32,7 +34,7 @@ from .coordinates import (
 )
 
 
-def _by_values(input: Any, name: str, forward: Callable[[Any], Any], back: Any) -> Any:
+def _by_values(input: Tensor | None, name: str, forward: Callable[[Any], Any], back: Any) -> Any:
     """Return input with other values, forward(its own), linear; the gradient is back(gradient)."""
     with no_grad():
         made = with_values(input, forward(values_of(input)))
@@ -68,7 +70,7 @@ def _cast(input: Any, dtype: Any) -> Any:
 
 
 @on_sparse("move")
-def _move(input: Any, device: Any, *more: Any) -> Any:
+def _move(input: Any, device: DeviceLike, *more: Any) -> Any:
     before = input._layout.device
     with no_grad():
         made = sparse_tensor(
@@ -114,7 +116,7 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
     )
 
 
-def _added(input: Any, other: Any, alpha: Any) -> Any:
+def _added(input: Tensor | None, other: Tensor | complex, alpha: complex) -> Any:
     """Return the tangent of a sum; one part may have no tangent."""
     if other is None:
         return input
@@ -122,7 +124,7 @@ def _added(input: Any, other: Any, alpha: Any) -> Any:
     return scaled if input is None else input + scaled
 
 
-def _joined(input: Any, other: Any, alpha: Any) -> Any:
+def _joined(input: Any, other: Any, alpha: complex) -> Any:
     if alpha != 1:
         other = other * alpha
     if _same_places(input, other):
@@ -142,7 +144,7 @@ def _same_places(input: Any, other: Any) -> bool:
     return input._array.indices is other._array.indices
 
 
-def _dense_and_sparse(dense: Any, entries: Any, alpha: Any) -> Any:
+def _dense_and_sparse(dense: Tensor, entries: Any, alpha: complex) -> Any:
     if dense._layout.shape != entries._layout.shape:
         raise ShapeError(
             "add: expected 'self' and 'other' to have same size, but self has size "
@@ -164,12 +166,12 @@ def _dense_and_sparse(dense: Any, entries: Any, alpha: Any) -> Any:
 
 
 @on_sparse("sub")
-def _sub(input: Any, other: Any, alpha: Any = 1) -> Any:
+def _sub(input: Tensor | Number, other: Tensor | Number, alpha: Number = 1) -> Any:
     return _add(input, other, -alpha)
 
 
 @on_sparse("rsub")
-def _rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
+def _rsub(input: Tensor | Number, other: Tensor | Number, alpha: Number = 1) -> Any:
     return _add(other, input, -alpha)
 
 
@@ -196,17 +198,17 @@ def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 
 @on_sparse("sub_")
-def _sub_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
+def _sub_in_place(input: Tensor | Number, other: Tensor | Number, alpha: Number = 1) -> Any:
     return _add_in_place(input, other, -alpha)
 
 
 @on_sparse("mul_")
-def _mul_in_place(input: Any, other: Any) -> Any:
+def _mul_in_place(input: Any, other: Tensor | Number) -> Any:
     return _written(input, _mul(input, other))
 
 
 @on_sparse("div_")
-def _div_in_place(input: Any, other: Any) -> Any:
+def _div_in_place(input: Any, other: Tensor | Number) -> Any:
     return _written(input, _div(input, other))
 
 
@@ -231,11 +233,11 @@ def _copy(input: Any, source: Any) -> Any:
     return _written(input, source.to(input._layout.dtype).clone())
 
 
-def _kind(tensor: Any) -> str:
+def _kind(tensor: Tensor) -> str:
     return f"{tensor.layout.name} {tensor._layout.dtype.name}"
 
 
-def _written(target: Any, result: Any) -> Any:
+def _written(target: Tensor, result: Tensor) -> Any:
     """Let a sparse tensor hold what result does.
 
     Raises  RuntimeError for a dense target, and where a gradient would have to follow
@@ -252,7 +254,7 @@ def _written(target: Any, result: Any) -> Any:
 
 
 @on_sparse("mul")
-def _mul(input: Any, other: Any) -> Any:
+def _mul(input: Any, other: Tensor | Number) -> Any:
     if not is_sparse(input):
         input, other = other, input
     if not isinstance(other, Tensor) or not other._layout.shape:
@@ -330,7 +332,7 @@ ZERO_AT_ZERO = (
 
 
 def _of_values(name: str) -> Callable[[Any], Any]:
-    def rule(input: Any, *attributes: Any) -> Any:
+    def rule(input: Tensor, *attributes: Any) -> Any:
         whole = coalesce(input)
         made = OPS[name](values(whole), *attributes)
         return sparse_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
@@ -339,7 +341,7 @@ def _of_values(name: str) -> Callable[[Any], Any]:
 
 
 def _in_place(name: str) -> Callable[..., Any]:
-    def rule(input: Any, *attributes: Any) -> Any:
+    def rule(input: Tensor, *attributes: Any) -> Any:
         if not input._array.is_coalesced:
             raise RuntimeError(
                 f"{name}_ requires coalesced input: call coalesce() first, or {name}() without _"
@@ -376,7 +378,7 @@ def _pow(input: Any, exponent: Any) -> Any:
 
 
 @on_sparse("sum")
-def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def total(input: Any, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None) -> Any:
     if dtype is not None:
         input = input.to(dtype)
     rank = len(input._layout.shape)
@@ -402,12 +404,12 @@ def _outside(dim: int, rank: int) -> int:
     )
 
 
-def _spread(g: Any, input: Any) -> Any:
+def _spread(g: Tensor, input: Tensor) -> Any:
     """Return the gradient of a sum: g at each place of input."""
     return masked(g.expand(input._layout.shape), input)
 
 
-def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _sum_along(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Any:
     shape = input._layout.shape
     axes = input._array.indices.shape[0]
     kept = tuple([i for i in range(len(shape)) if i not in dims])
@@ -430,7 +432,7 @@ def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
         made = _with_axes(made, dims)
     expanded = tuple([1 if i in dims else n for i, n in enumerate(shape)])
 
-    def gradients(g: Any) -> tuple[Any]:
+    def gradients(g: Tensor) -> tuple[Any]:
         return (_spread(to_dense(g).reshape(expanded), input),)
 
     return recorded(
@@ -438,7 +440,7 @@ def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     )
 
 
-def _require_inside(input: Any, axes: list[int]) -> None:
+def _require_inside(input: Tensor, axes: list[int]) -> None:
     """Raise IndexError for an index that one of the axes does not have; on a GPU do nothing."""
     indices, shape = indices_of(input), input._layout.shape
     try:

@@ -8,13 +8,14 @@ from typing import Any
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
 from ...tensor.axes import normalize_axis
+from ...tensor.tensor import Tensor
 from ..create.creation import full, zeros
 from ..create.ranges import arange
 from .conversion import coalesce, sparse_of, values
 from .coordinates import Grouped, flat_places, indices_of
 
 
-def normalized(input: Any, dim: int, is_log: bool) -> Any:
+def normalized(input: Tensor, dim: int, is_log: bool) -> Any:
     """Return softmax, or its logarithm, of the entries along an axis: where there is none, it
     counts as -inf.
 
@@ -37,7 +38,7 @@ def normalized(input: Any, dim: int, is_log: bool) -> Any:
     return sparse_of(places, made, shape, is_coalesced=True)
 
 
-def _lines(places: Any, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
+def _lines(places: Tensor, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
     """Return for each entry the number of its line along axis, and how many lines there are."""
     others = [one for one in range(len(lengths)) if one != axis]
     n, device = places._layout.shape[1], places._layout.device
@@ -53,7 +54,7 @@ def _lines(places: Any, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
     return line, count
 
 
-def _by_line(own: Any, line: Any, count: int, is_log: bool) -> Any:
+def _by_line(own: Tensor, line: Tensor, count: int, is_log: bool) -> Any:
     layout = own._layout
     rest = layout.shape[1:]
     least: Any = full((count, *rest), -math.inf, dtype=layout.dtype, device=layout.device)
