@@ -233,7 +233,8 @@ class TimeRanges:
     `node_id` is this process's worker id while it is in a group; `wanted` is the union of the
     wanted fields of each range, `is_full` says whether that is more than its name and its times, or
     when it begins, and `follows_calls` whether the ranges of calls elsewhere are wanted;
-    `hearing_beginnings` are the listeners that are notified when a block begins.
+    `hearing_beginnings` are the listeners that are notified when a block begins; `only` is the
+    listener if there is one alone, and it keeps ops as they come.
     """
 
     __slots__ = (
@@ -245,6 +246,7 @@ class TimeRanges:
         "is_full",
         "node_id",
         "on",
+        "only",
         "wanted",
     )
 
@@ -255,6 +257,7 @@ class TimeRanges:
         self.follows_calls = False
         self.wanted = NOTHING
         self.node_id = -1
+        self.only: Recording | None = None
         # Guards the two below it; _listeners is replaced and never changed: add reads it bare.
         self._listeners_lock = threading.Lock()
         self._listeners: tuple[Recording, ...] = ()
@@ -280,7 +283,7 @@ class TimeRanges:
         what else a TimeRange has.
         """
         stop_ns = clock() if stop_ns is None else stop_ns
-        me, my_name = threading.get_ident(), _thread.name_or_find()
+        me, my_name = threading.get_ident(), own_thread.name_or_find()
         self.hand_in(
             TimeRange(name, category, start_ns, stop_ns, me, my_name, self.node_id, **more)
         )
@@ -289,7 +292,7 @@ class TimeRanges:
         """Hand in the range of an op of the calling thread, which ends now, without further data;
         number is its sequence_nr.
         """
-        thread = _thread.ident_and_name or _thread.own()
+        thread = own_thread.ident_and_name or own_thread.own()
         given = name, start_ns, clock(), thread, self.node_id, number
         for recording in self._listeners:
             ops = recording.ops
@@ -315,7 +318,7 @@ class TimeRanges:
     @staticmethod
     def thread_name() -> str:
         """Return the name of the calling thread, as its ranges have it."""
-        return _thread.name_or_find()
+        return own_thread.name_or_find()
 
     def listen(self, recording: Recording) -> None:
         """Let a recording have all ranges from now on; if that fails, let it have none."""
@@ -344,6 +347,7 @@ class TimeRanges:
         self.follows_calls = any(recording.follows_calls for recording in self._listeners)
         self.hearing_beginnings = tuple([r for r in self._listeners if r.hears_beginnings])
         self.is_full = wanted != NOTHING or bool(self.hearing_beginnings)
+        self.only = self._listeners[0] if len(self._listeners) == 1 else None
         for watcher in self._watchers:
             watcher.see(self._is(watcher.name))
 
@@ -381,7 +385,7 @@ class _Thread(threading.local):
         return self.name
 
 
-_thread = _Thread()
+own_thread: Final = _Thread()
 time_ranges: Final = TimeRanges()
 time_ranges.watch("memory", memory_meter.switch)
 
@@ -408,7 +412,7 @@ class time_range:
 
     def leave_open(self) -> None:
         """Let the end of the block be no end: end_elsewhere is."""
-        self._thread = threading.get_ident(), _thread.name_or_find()
+        self._thread = threading.get_ident(), own_thread.name_or_find()
 
     def end_elsewhere(self) -> None:
         """Hand in the time from the block's beginning until now, in whichever thread this is."""
