@@ -218,8 +218,10 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
         return find_late(module, name)
     if not places[name]:
         return importlib.import_module(f"{module}.{name}")
-    found = getattr(importlib.import_module(f".{places[name]}", module), name)
-    vars(sys.modules[module])[name] = found
+    home = importlib.import_module(f".{places[name]}", module)
+    found = getattr(home, name)
+    if name in vars(home):  # else it depends on what is installed now
+        vars(sys.modules[module])[name] = found
     return found
 
 

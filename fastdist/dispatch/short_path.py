@@ -206,7 +206,7 @@ class ShortPath:
             event = f"_route.event or _find_event(_op, _route, {given})"
         if not self.timed:
             return []
-        # What `add_op` does for the one recording that most profiles are, without its call.
+        # Most profiles are one recording: it gets the op here, as from `add_op`, without that call.
         given = f"{event}, _start, _clock(), _thread.ident_and_name or _thread.own()"
         return [
             "_one = _ranges.only",

@@ -46,7 +46,7 @@ from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler
 from .lost_workers import find_lost, lost_name, merge_lost, without
 from .message.message import Message
-from .message.metadata_fields import filled, metadata_of, text, texts
+from .message.metadata_fields import filled_with_defaults, metadata_of, text, texts
 from .message.types import MessageType
 from .shutdown_reports import (
     Gathering,
@@ -212,7 +212,9 @@ class ShutdownBarrier:
                 # It has heard the end from one above it, and left before we heard it.
                 return Verdict(is_over=True)
             if reply is not _REPORT_AGAIN:
-                return self._end_round(filled(Verdict, reply.metadata, above.id), report)
+                return self._end_round(
+                    filled_with_defaults(Verdict, reply.metadata, above.id), report
+                )
 
     # ---- what is below this worker -------------------------------------------------------------
 
@@ -423,7 +425,7 @@ class ShutdownBarrier:
         if "passes_over" in metadata:
             self._was_adopted(texts(metadata, "passes_over", sender.id))
             return Reply([], {})
-        report = filled(Report, metadata, sender.id)
+        report = filled_with_defaults(Report, metadata, sender.id)
         answer: Future[Reply] = InternalFuture()
         is_full = False
         with self._lock:

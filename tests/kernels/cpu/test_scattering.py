@@ -11,7 +11,7 @@ DTYPES = ["bool", "uint8", "int16", "int64", "float32", "float64"]
 WAYS = ["sum", "mean", "prod", "amax", "amin"]
 # Where index is shorter than its tensor, along which axis, and which arrays have gaps.
 SHAPES = [((70,), (300,), 0), ((20, 30), (50, 25), 0), ((7, 30, 5), (6, 40, 5), 1)]
-# The loops are the same text for each dtype, 150 kernels in all: float64 has every shape in each
+# The loops are one text for all dtypes, and they compile slowly: float64 has every shape in each
 # run, the others one shape each, and all of them with --slow.
 OWN_SHAPE = {"bool": 0, "uint8": 1, "int16": 2, "int64": 1, "float32": 0}
 CASES = [

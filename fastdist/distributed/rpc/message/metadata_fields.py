@@ -45,9 +45,12 @@ numbers, texts = _many(int, "a list of numbers"), _many(str, "a list of texts")
 
 
 def filled(kind: type[N], metadata: Metadata, sender: int) -> N:
-    """Return a NamedTuple whose fields are those of the metadata with the same names, else their
-    defaults.
-    """
+    """Return a NamedTuple whose fields are those of the metadata with the same names."""
+    return kind(*[read(metadata, name, sender) for name, read, _ in _readers_of(kind)])
+
+
+def filled_with_defaults(kind: type[N], metadata: Metadata, sender: int) -> N:
+    """Return the NamedTuple of which `metadata_of` made metadata; fields left out are defaults."""
     given = {
         name: read(metadata, name, sender)
         for name, read, has_default in _readers_of(kind)
@@ -57,8 +60,8 @@ def filled(kind: type[N], metadata: Metadata, sender: int) -> N:
 
 
 def metadata_of(fields: Any) -> dict[str, Value]:
-    """Return the metadata from which `filled` makes a NamedTuple: fields that have not their
-    defaults.
+    """Return the metadata from which `filled_with_defaults` makes a NamedTuple: fields that have
+    not their defaults.
     """
     defaults = fields._field_defaults
     given = zip(fields._fields, fields)

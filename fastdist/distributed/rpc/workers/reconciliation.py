@@ -16,7 +16,14 @@ from ..debug_log import debug_log
 from ..message.ids import RANK_SHIFT, id_text
 from ..message.message import Message
 from ..message.metadata import Value
-from ..message.metadata_fields import Metadata, filled, metadata_of, number, numbers, refuse
+from ..message.metadata_fields import (
+    Metadata,
+    filled_with_defaults,
+    metadata_of,
+    number,
+    numbers,
+    refuse,
+)
 from ..message.types import MessageType
 from .session import Session
 
@@ -87,7 +94,7 @@ def acknowledged(metadata: Metadata, sender: int) -> Acknowledged:
 
     Raises  MessageError for anything that `acknowledge` does not write
     """
-    read = filled(Acknowledged, metadata, sender)
+    read = filled_with_defaults(Acknowledged, metadata, sender)
     if read.bytes < 0:
         refuse(metadata, "bytes", sender, "0 or more")
     if len(read.open) > MOST_OPEN:

@@ -15,7 +15,7 @@ import fastdist.distributed
 from fastdist.core.errors import MessageError
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.metadata_fields import (
-    filled,
+    filled_with_defaults,
     flag,
     ids_of,
     lists_of,
@@ -63,11 +63,11 @@ def test_fields_that_have_their_defaults_are_left_out_and_filled_in() -> None:
         (Told(1, (2,), is_last=True), {"serial": 1, "calls": (2,), "is_last": True}),
     ):
         assert metadata_of(told) == sent
-        assert filled(Told, sent, 3) == told
+        assert filled_with_defaults(Told, sent, 3) == told
     with pytest.raises(MessageError, match=r"'serial' of worker 3 is missing"):
-        filled(Told, {"calls": ()}, 3)
+        filled_with_defaults(Told, {"calls": ()}, 3)
     with pytest.raises(MessageError, match=r"'calls' of worker 3 is 2, expected"):
-        filled(Told, {"serial": 1, "calls": 2}, 3)
+        filled_with_defaults(Told, {"serial": 1, "calls": 2}, 3)
 
 
 def test_ids_of_references_that_are_none_are_refused() -> None:
