@@ -190,8 +190,9 @@ _NODE: Final = node_named("native_batch_norm")
 
 
 def _bound(
-    input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-    training: Any = False, momentum: Any = 0.1, eps: Any = 1e-5,
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    weight: Tensor | None = None, bias: Tensor | None = None,
+    training: bool = False, momentum: float | None = 0.1, eps: float = 1e-5,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return arguments of batch norm in their order."""
     return input, running_mean, running_var, weight, bias, training, momentum, eps

@@ -130,7 +130,11 @@ def _(g: Tensor, input: Tensor, weight: Tensor, mean: Tensor, deviation: Tensor)
 
 
 def _bound(
-    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> tuple[Any, ...]:
     """Return arguments of layer norm in their order."""
     return input, normalized_shape, weight, bias, eps
