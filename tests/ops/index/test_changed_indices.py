@@ -6,6 +6,7 @@ A change in place of a tensor that a Node saved is PyTorch's error.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -331,7 +332,9 @@ def race(rounds: int) -> str:
                     array[7] = bad
                 array[7] = kept
 
-    thread = threading.Thread(target=spoil)
+    thread, interval = threading.Thread(target=spoil), sys.getswitchinterval()
+    # Else most of the time is spent waiting until the other thread has had its 5 ms.
+    sys.setswitchinterval(1e-4)
     thread.start()
     try:
         for _ in range(rounds):
@@ -345,6 +348,7 @@ def race(rounds: int) -> str:
     finally:
         over.set()
         thread.join()
+        sys.setswitchinterval(interval)
     return "lives"
 
 
