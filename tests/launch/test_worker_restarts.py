@@ -434,4 +434,4 @@ def test_data_parallel_training_goes_on_after_every_kill(start_run: Any, tmp_pat
         rank = draw.randrange(3)
         kills.append((rank, lives[rank], step))
         lives[rank] += 1
-    assert _train(start_run, tmp_path, 600, kills).count("lost") == 60
+    assert _train(start_run, tmp_path, 600, kills).count("] lost: ") == 60
