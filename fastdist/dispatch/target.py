@@ -34,7 +34,7 @@ from .op import OPS, Given, refuse_devices
 from .route import Route, arrays_of, run_silently
 from .tangents import has_tangents, levels_of, value_before
 
-# What callers give as `out=`; a tuple for several results.
+# The argument `out=` of a call; a tuple for several results.
 GivenOut = Tensor | tuple[Tensor, ...] | None
 
 

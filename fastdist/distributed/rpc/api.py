@@ -108,9 +108,8 @@ def rpc_sync(
     try:
         agent = get_current_agent()
         info = worker_to_call(agent, to, func)
-        args = () if args is None else arguments_of(args)
-        kwargs = {} if kwargs is None else keywords_of(kwargs)
-        return agent.client.users.call(info, func, args, kwargs, timeout)
+        given = (info, func, arguments_of(args), keywords_of(kwargs), timeout)
+        return agent.client.users.call(*given)
     except Exception as error:
         fold(error)
         raise

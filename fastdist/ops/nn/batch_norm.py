@@ -11,11 +11,10 @@ from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import before, composite
-from ...dispatch.declaration import node_named
+from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import may_be_differentiated, modes, no_grad
-from ...graph.node import node_of
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.storage import bump_all
@@ -224,9 +223,7 @@ def _of_plain(general: Callable[..., Any]) -> Callable[..., Any]:
             out = normalize_by_known(input, mean, variance, weight, bias, eps)
         else:
             return general(*args, **named)
-        if (edge := out._edge) is not None:
-            node_of(edge)._called = _NODE
-        return out
+        return recorded_as(_NODE, out, ())
 
     return batch_norm
 
