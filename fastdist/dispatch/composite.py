@@ -24,7 +24,14 @@ from ..interpreters.timing import time_composite
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
 from ..tensor.tensor import Tensor
 from .call import TENSORS, TWIN_DOC, cast_plain
-from .declaration import OutRule, event_of_function, homes_of, node_named, recorded_as
+from .declaration import (
+    LateSignature,
+    OutRule,
+    event_of_function,
+    homes_of,
+    node_named,
+    recorded_as,
+)
 from .op import OPS, Op
 from .signature import NUMPY_NAMES, UNCLEAR, ArgumentError, explain, fault_of_call, require_kinds
 from .target import First, Out
@@ -84,7 +91,7 @@ def composite(
             quick=quick,
         )
         if out:
-            made.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
+            made.__signature__ = LateSignature(call, has_out=True)  # type: ignore[attr-defined]
         COMPOSITES[known] = Composite(known, made, found_in)
         return made
 
@@ -303,35 +310,3 @@ def dressed_as_twin(
         taken = [p for p in signature.parameters.values() if p.name != "out"]
         inplace.__signature__ = signature.replace(parameters=taken)
     return inplace  # type: ignore[no-any-return]
-
-
-class SignatureWithOut(inspect.Signature):
-    """The signature of a function with an `out=`, made when it is first read.
-
-    The import makes 200 of them: at once they would take 2 % of its time, and 300 KB.
-    """
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function  # not the base's, which needs the parameters
-
-    def __getattr__(self, name: str) -> Any:
-        """Make the signature at the first use of the base's attributes."""
-        made = inspect.signature(self._function)
-        out = inspect.Parameter(
-            "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
-        )
-        parameters = [*made.parameters.values(), out]
-        super().__init__(parameters, return_annotation=made.return_annotation)
-        return object.__getattribute__(self, name)
-
-    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
-        """Return a plain signature with the changes."""
-        return inspect.Signature(
-            list(self.parameters.values()), return_annotation=self.return_annotation
-        ).replace(**changes)
-
-    def __reduce__(self) -> Any:
-        """Pickle as a plain signature."""
-        return self.replace().__reduce__()
