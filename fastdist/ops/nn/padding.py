@@ -15,19 +15,14 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr, short_text
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named, recorded_as
-from ...interpreters.batched_tensor import level_of
-from ...kernels.cpu.memory import LINES_FROM
-from ...tensor.constants import not_held, require_held
+from ...tensor.constants import not_held
 from ...tensor.layout import Shape
-from ...tensor.tensor import Tensor, from_array
+from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
-from ..create.creation import full
 from ..device_constants import on_device
 from ..index.indexing import select_slices
-from ..pointwise.masked import where as where_op
 from ..shape.copying import place
 from ..shape.splitting import narrow
-from ..unrecorded_rows import may_reshape
 from .pool_arguments import are_ints
 
 _taken = select_slices.in_steps()
@@ -185,26 +180,13 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
         lengths[axis] = kept + max(before, 0) + max(behind, 0)
         index[axis] = max(before, 0), max(before, 0) + kept
     shape, where = tuple(lengths), tuple(index)
-    if not value or all(max(pair) <= 0 for pair in ends.values()):
+    is_zero = not value and math.copysign(1.0, value.real) > 0
+    if is_zero or all(max(pair) <= 0 for pair in ends.values()):
         return place(input, shape, where)
-    layout = input._layout
-    if value.real < 0 and layout.dtype.numpy.kind == "u":
-        raise not_held(value, layout.dtype)
-    require_held(value, layout.dtype)
-    slices = tuple([slice(*pair) for pair in where])
-    if may_reshape(input) and math.prod(shape) * layout.dtype.itemsize < LINES_FROM:
-        # Few numbers that nobody observes: two calls of NumPy, in place of three ops.
-        array = np.full(shape, value, layout.dtype.numpy)
-        array[slices] = input._array
-        return from_array(array)
-    if level_of((input,)):  # a batch cannot be written into what is none
-        inside: Any = full(shape, False, device=layout.device)
-        inside[slices] = True
-        placed = place(input, shape, where)
-        return where_op(inside, placed, value).to(layout.dtype)  # bool and 1 would be int64
-    padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
-    padded[slices] = input
-    return recorded_as(node_named("constant_pad_nd"), padded, ())  # type: ignore[no-any-return]
+    dtype = input._layout.dtype
+    if value.real < 0 and dtype.numpy.kind == "u":
+        raise not_held(value, dtype)
+    return place(input, shape, where, value)
 
 
 def _places(mode: str, n: int, before: int, behind: int) -> tuple[Any]:
