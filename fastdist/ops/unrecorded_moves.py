@@ -7,7 +7,7 @@ one call of NumPy makes the same result. A move rounds nothing, so both ways giv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -75,9 +75,9 @@ def by_table(moves: Callable[..., bool] | None = None) -> Callable[[F], F]:
     return decorate
 
 
-def _is_key(one: Any) -> bool:
+def _is_key(one: object) -> bool:
     kind = one.__class__
-    if kind is tuple or kind is Size:
+    if isinstance(one, tuple) and (kind is tuple or kind is Size):
         return all(part.__class__ is int for part in one)
     return kind in _KEYS and one == one
 
@@ -90,7 +90,9 @@ def _may_be_moved(input: Tensor, result: Any) -> bool:
     return is_dense and is_fresh and is_few and layout.dtype in _DTYPES
 
 
-def _find(general: Callable[..., Any], layout: Layout, args: Any, named: Any) -> tuple[Any, Any]:
+def _find(
+    general: Callable[..., Any], layout: Layout, args: Sequence[object], named: Mapping[str, object]
+) -> tuple[Any, Any]:
     """Return the table by which a call moves elements, and the layout of its result."""
     numbers = from_array(np.arange(layout.numel, dtype=layout.dtype.numpy).reshape(layout.shape))
     made = general(numbers, *args, **named)

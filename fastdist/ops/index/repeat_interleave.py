@@ -25,7 +25,7 @@ from .searchsorted import searchsorted
 _VIEWED = node_named("view")
 
 
-def _copies(*args: Any, repeats: Any = None, **named: Any) -> bool:
+def _copies(*args: object, repeats: object = None, **named: object) -> bool:
     """Return whether each element is copied so many times; counts in a tensor may differ."""
     return (args[0] if args else repeats).__class__ is int
 

@@ -32,7 +32,7 @@ _MAKERS: Final = {
 }
 
 
-def _is_nearest(*args: Any, mode: Any = "nearest", **named: Any) -> bool:
+def _is_nearest(*args: object, mode: object = "nearest", **named: object) -> bool:
     """Return whether each element of the result is one of the input."""
     return (args[2] if len(args) > 2 else mode) in ("nearest", "nearest-exact")
 

@@ -30,7 +30,7 @@ _taken = select_slices.in_steps()
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
-def _mirrors(*args: Any, mode: Any = "constant", **named: Any) -> bool:
+def _mirrors(*args: object, mode: object = "constant", **named: object) -> bool:
     """Return whether padding copies elements, and adds no number."""
     return (args[1] if len(args) > 1 else mode) in ("reflect", "replicate", "circular")
 
