@@ -211,7 +211,7 @@ def _grown(found: Tensor, shape: Shape) -> Any:
         return found.sum() if not shape and found._layout.shape else found
     corner = tuple(slice(0, n) for n in found._layout.shape or (1,))
     return OPS["place"].general(
-        (found if found._layout.shape else found.reshape(1),), (shape, corner)
+        (found if found._layout.shape else found.reshape(1),), (shape, corner, None)
     )
 
 
