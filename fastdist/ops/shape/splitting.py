@@ -16,11 +16,11 @@ from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.declaration import recorded_as
 from ...dispatch.op import PLAIN
-from ...dispatch.view import see_parts
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
 from ...graph.node import Edge, next_sequence_number
 from ...graph.recording import begin_node
+from ...graph.views import see_parts
 from ...tensor.axes import normalize_axis
 from ...tensor.constants import as_operand
 from ...tensor.layout import Layout
