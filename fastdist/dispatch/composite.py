@@ -62,8 +62,8 @@ def composite(
     them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
     measurable; of_one is the op to call for a single tensor: the other arguments are not checked
     then; quick is given each call first, while no interpreter is open and no tangent exists, and
-    returns NOT_TAKEN for those that it does not serve; known_as and node are PyTorch's names for
-    it: see declaration.py
+    returns NOT_TAKEN for those that it does not serve (or raises TypeError, where it does not take
+    the arguments); known_as and node are PyTorch's names for it: see declaration.py
     """
 
     def declare(call: F) -> F:
@@ -125,6 +125,13 @@ def checked(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if quick is not None and not modes.special:
+                try:
+                    found = quick(*args, **kwargs)
+                except TypeError:
+                    found = NOT_TAKEN  # the checks below name the argument at fault
+                if found is not NOT_TAKEN:
+                    return _named(found, node) if node else found
             if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
                 return _write_into(Out(out, into), op, args, kwargs)
             is_alone = of_one is not None and len(args) == 1 and not kwargs
@@ -134,10 +141,6 @@ def checked(
                 found, args, kwargs = _ask_interpreters(op, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
-            elif quick is not None and not modes.special:
-                found = quick(*args, **kwargs)
-                if found is not NOT_TAKEN:
-                    return _named(found, node) if node else found
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:
