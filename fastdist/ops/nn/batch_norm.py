@@ -204,7 +204,7 @@ def _batch_norm_of_plain(
         if running_mean is not None:
             _follow_plain(running_mean, running_var, mean, variance, layout, momentum)
         return out
-    if training is False and running_mean is not None:
+    if training is False and running_mean is not None and running_var is not None:
         return normalize_by_known(input, running_mean, running_var, weight, bias, eps)
     return NOT_TAKEN
 

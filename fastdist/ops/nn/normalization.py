@@ -142,9 +142,9 @@ def _layer_norm_of_rows(
         and bias.__class__ in PLAIN
         and eps.__class__ is float
     ):
-        of_row, layout = weight._layout, input._layout  # type: ignore[union-attr]
+        of_row, layout = weight._layout, input._layout
         if (
-            bias._layout is of_row  # type: ignore[union-attr]
+            bias._layout is of_row
             and of_row.dtype is layout.dtype
             and of_row.dtype.is_floating_point
             and len(layout.shape) == 2
