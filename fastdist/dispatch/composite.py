@@ -127,20 +127,18 @@ def checked(
         try:
             if quick is not None and not modes.special:
                 try:
-                    found = quick(*args, **kwargs)
+                    if (found := quick(*args, **kwargs)) is not NOT_TAKEN:
+                        return _named(found, node) if node else found
                 except TypeError:
-                    found = NOT_TAKEN  # the checks below name the argument at fault
-                if found is not NOT_TAKEN:
-                    return _named(found, node) if node else found
+                    pass  # the checks below name the argument at fault
             if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
                 return _write_into(Out(out, into), op, args, kwargs)
-            is_alone = of_one is not None and len(args) == 1 and not kwargs
-            if is_alone and args[0].__class__ is Tensor and not modes.tracers:
-                return of_one(args[0])  # type: ignore[misc]
             if modes.tracers:
                 found, args, kwargs = _ask_interpreters(op, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
+            elif of_one and not kwargs and len(args) == 1 and args[0].__class__ is Tensor:
+                return of_one(args[0])
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:
@@ -148,10 +146,10 @@ def checked(
                 if many:
                     classes += (*classes_in_lists((*args, *kwargs.values())),)
                 if classes not in fitted:
-                    may_override = any_overrides(classes) and not op.is_ignored
-                    found = offer(op.offered, args, kwargs) if may_override else NOT_TAKEN
-                    if found is not NOT_TAKEN:
-                        return found
+                    if may_override := any_overrides(classes) and not op.is_ignored:
+                        found = offer(op.offered, args, kwargs)
+                        if found is not NOT_TAKEN:
+                            return found
                     known = set() if may_override else fitted
                     args, kwargs = require_kinds(function, args, kwargs, known, classes)
             try:
