@@ -21,7 +21,7 @@ from fastdist.core.errors import (
 )
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
-from fastdist.distributed.sockets.liveness_timeouts import crowding
+from fastdist.distributed.sockets.liveness_timeouts import crowding, crowding_here
 from fastdist.system.foreign_text import one_line
 
 from ..message.error_parts import fresh
@@ -91,8 +91,7 @@ class Workers:
         self.returned_callbacks: list[Callable[[Worker], None]] = []
         # Notified of each who has answered our goodbye, and of each worker's end.
         self._parting = threading.Condition()
-        me = self.me.incarnation
-        others = [record for record in self.group.members if record.incarnation != me]
+        others = [one for one in self.group.members if one.incarnation != self.me.incarnation]
         self._take_in([*others, self.me])
 
     def close(self) -> bool:
@@ -113,11 +112,14 @@ class Workers:
 
     def find(self, to: str | int | WorkerInfo) -> Worker | None:
         """Return the present life of a name or an id, or None."""
-        found = self._known(to)
+        return self._find(to)[0]
+
+    def _find(self, to: str | int | WorkerInfo) -> tuple[Worker | None, str]:
+        found, unread = self._known(to), ""
         if self._may_have_changed(found):
-            self._look_up(to)
+            unread = self._look_up(to)
             found = self._known(to)
-        return found
+        return found, unread
 
     def find_life(self, rank: int, incarnation: object) -> Worker | None:
         """Return the life of a rank with an incarnation; None where that is not the present one.
@@ -142,15 +144,15 @@ class Workers:
 
         Raises  RpcError naming the ones that exist
         """
-        worker = self.find(to)
+        worker, unread = self._find(to)
         if worker is None:
             if not self.group.is_static:
                 self.refresh()  # for the names in the error
             known = self._names()
             kind = "name" if isinstance(to, str) else "id"
             lost = self._explain_missed(to)
-            near = "" if lost else did_you_mean(to, self._by_name)
-            raise self._not_found(f"{kind} {to}; the group has: {known}{lost}{near}")
+            near = "" if lost or unread else did_you_mean(to, self._by_name)
+            raise self._not_found(f"{kind} {to}; the group has: {known}{lost}{near}{unread}")
         return worker
 
     def _names(self) -> str:
@@ -207,8 +209,7 @@ class Workers:
         """Return all members, by id."""
         if not (self.group.is_static and self.group.knows_all):
             self.refresh()
-        with self._lock:
-            return [self._by_id[rank] for rank in sorted(self._by_id)]
+        return self.known_here()
 
     def known_here(self) -> list[Worker]:
         """Return the members that this worker knows, by id; asks nobody."""
@@ -306,10 +307,8 @@ class Workers:
         now = self._by_id.get(known.id) if known is to else self.get(known.id)
         if now is not known and (now is None or known is to or now.name != known.name):
             whose = "nobody's" if now is None else f"that of worker {now.name!r}"
-            raise WorkerLostError(
-                f"{in_words(known)} has left: its rank is {whose} now",
-                may_have_run=False,
-            )
+            left = f"{in_words(known)} has left: its rank is {whose} now"
+            raise WorkerLostError(left, may_have_run=False)
         return now
 
     def admit(self, rank: int, incarnation: int, meant_for: str) -> Worker:
@@ -420,21 +419,20 @@ class Workers:
         """Read who is in the group; what the store does not tell stays as it was."""
         with self._refresh_lock:
             try:
-                came = self._take_in(self.group.read_members(LOOK_S))
+                came = self._take_in(self.group.read_members(LOOK_S * crowding_here()))
             except StoreError as error:
                 _logger.info("cannot read from the store which workers are in the group: %s", error)
                 return
         self._tell_who_came(came)
 
-    def _look_up(self, to: str | int | WorkerInfo) -> None:
-        """Read who has a name or an id now; what the store does not tell stays as it was."""
+    def _look_up(self, to: str | int | WorkerInfo) -> str:
+        """Read who has a name or an id now; return the end of an error if the store is silent."""
         key = to if isinstance(to, (str, int)) else to.id
         with self._refresh_lock:
             try:
-                record = self.group.find(key, LOOK_S)
+                record = self.group.find(key, LOOK_S * crowding_here())
             except StoreError as error:
-                _logger.info("cannot read from the store who is %r: %s", key, error)
-                return
+                return f"; the store did not tell who that is: {error}"
             with self._lock:
                 before = self._known(key)
                 # No rank of a static group is ever free: a store with another host knows less.
@@ -442,6 +440,7 @@ class Workers:
                     self._forget_if_dead(before)
                 came = [] if record is None else self._take_in_one(record)
         self._tell_who_came(came)
+        return ""
 
     def _take_in(self, records: Sequence[Record]) -> list[tuple[Worker | None, Worker]]:
         """Let these be the members, and return the lives that follow others, each behind the one

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fastdist.core.device import Device
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RpcError, StoreTimeoutError
 from fastdist.distributed.rpc.workers.directory import StoreDirectory
 from fastdist.distributed.rpc.workers.group import Group
 from fastdist.distributed.rpc.workers.joining import join_dynamic
@@ -82,6 +82,19 @@ def test_the_name_of_one_that_left_does_not_lead_to_who_took_its_rank(
     assert members.info_of("b").id == 1
     end(members, 1, 101)
     assert members.find("a") is None and members.find(1) is members.find("b")
+
+
+def test_error_for_a_name_says_that_the_store_could_not_be_asked(
+    monkeypatch: pytest.MonkeyPatch, members: Workers
+) -> None:
+    def find_too_late(*_: object) -> list[Record | None]:
+        raise StoreTimeoutError("the store is slow")
+
+    monkeypatch.setattr(StoreDirectory, "find", find_too_late)
+    told = r"find destination name b; .*; the store did not tell who that is: the store is slow$"
+    with pytest.raises(RpcError, match=told):
+        members.get("b")
+    assert members.find("b") is None and members.get("a").info.id == 1
 
 
 @pytest.mark.seed("T26")
