@@ -10,9 +10,22 @@ import pytest
 from fastdist.kernels.cpu.index import indexing
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64], ids=lambda one: one.__name__)
-@pytest.mark.parametrize("places", [np.int64, np.int32], ids=["long", "int"])
-@pytest.mark.parametrize("shape", [(3000, 2), (400, 3, 5)], ids=str)
+# Rows of integers go to a loop for each layout, which takes most of a second to compile: they have
+# one shape in an ordinary run.
+@pytest.mark.parametrize(
+    ("shape", "places", "dtype"),
+    [
+        pytest.param(
+            shape,
+            places,
+            dtype,
+            marks=[pytest.mark.slow] if dtype is np.int64 and shape != (3000, 2) else [],
+        )
+        for shape in ((3000, 2), (400, 3, 5))
+        for places in (np.int64, np.int32)
+        for dtype in (np.float32, np.float64, np.int64)
+    ],
+)
 def test_many_rows_are_added_one_after_the_other(
     shape: tuple[int, ...], places: type, dtype: type
 ) -> None:
@@ -50,10 +63,23 @@ AT_PLACES = [
 ]
 
 
+# float32 has every shape in an ordinary run, and the others have these: the loops are one text for
+# all dtypes, compiled for each.
+OWN_PLACES: dict[type, tuple[int, ...]] = {np.complex128: (0, 6), np.bool_: (2, 5, 8)}
+
+
 @pytest.mark.parametrize(
-    "dtype", [np.float32, np.complex128, np.bool_], ids=lambda one: one.__name__
+    ("dtype", "shape", "first", "count", "of"),
+    [
+        pytest.param(
+            dtype,
+            *case,
+            marks=[] if number in OWN_PLACES.get(dtype, (number,)) else [pytest.mark.slow],
+        )
+        for dtype in (np.float32, np.complex128, np.bool_)
+        for number, case in enumerate(AT_PLACES)
+    ],
 )
-@pytest.mark.parametrize(("shape", "first", "count", "of"), AT_PLACES, ids=str)
 def test_many_places_are_read_and_written_as_numpy_does(
     shape: tuple[int, ...], first: int, count: int, of: tuple[int, ...], dtype: type
 ) -> None:
