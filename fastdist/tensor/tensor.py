@@ -186,7 +186,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @overload
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Shape | int:
-        """Return the strides in elements, or that of one axis.
+        """Return the strides in elements, or the stride of one axis.
 
         Args:
             dim: The number of an axis; None for all strides.
