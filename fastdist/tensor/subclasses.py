@@ -326,7 +326,7 @@ class TensorType(type):
                     if made is not None and one not in (object, OfferedMethods):
                         whole = inspect.signature(getattr(made, "__func__", made))
                         return whole.replace(parameters=[*whole.parameters.values()][1:])
-            raise AttributeError(f"{cls.__name__} has no constructor of its own")
+            raise AttributeError(f"{cls.__name__} does not define a constructor")
 
     def mro(cls) -> list[type]:
         """Return the look-up order: see Note [Calls that others take over]
