@@ -152,7 +152,7 @@ def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def offer_operator(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Do the same, but return NotImplemented if all return it: Python then tries the other operand."""
+    """As offer, but return NotImplemented if all return it: Python then tries the other operand."""
     values = () if thread.disabled else values_of((*args, *kwargs.values()))
     asked = overloaded(values)
     if not asked and not thread.modes:
