@@ -69,8 +69,8 @@ def composite(
     them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
     measurable; of_one is the op to call for a single tensor: the other arguments are not checked
     then; quick is given each call first, while no interpreter is open and no tangent exists, and
-    returns NOT_TAKEN for those that it does not serve; known_as and node are PyTorch's names for
-    it: see declaration.py
+    returns NOT_TAKEN for those that it does not serve (or raises TypeError, where it does not take
+    the arguments); known_as and node are PyTorch's names for it: see declaration.py
     """
 
     def declare(call: F) -> F:
@@ -132,19 +132,20 @@ def checked(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if quick is not None and not modes.special:
+                try:
+                    if (found := quick(*args, **kwargs)) is not NOT_TAKEN:
+                        return _named(found, node) if node else found
+                except TypeError:
+                    pass  # the checks below name the argument at fault
             if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
                 return _write_into(Out(out, into), op, args, kwargs)
-            is_alone = of_one is not None and len(args) == 1 and not kwargs
-            if is_alone and args[0].__class__ is Tensor and not modes.tracers:
-                return of_one(args[0])  # type: ignore[misc]
             if modes.tracers:
                 found, args, kwargs = _ask_interpreters(op, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
-            elif quick is not None and not modes.special:
-                found = quick(*args, **kwargs)
-                if found is not NOT_TAKEN:
-                    return _named(found, node) if node else found
+            elif of_one and not kwargs and len(args) == 1 and args[0].__class__ is Tensor:
+                return of_one(args[0])
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:
@@ -152,10 +153,10 @@ def checked(
                 if many:
                     classes += (*classes_in_lists((*args, *kwargs.values())),)
                 if classes not in fitted:
-                    may_override = any_overrides(classes) and not op.is_ignored
-                    found = offer(op.offered, args, kwargs) if may_override else NOT_TAKEN
-                    if found is not NOT_TAKEN:
-                        return found
+                    if may_override := any_overrides(classes) and not op.is_ignored:
+                        found = offer(op.offered, args, kwargs)
+                        if found is not NOT_TAKEN:
+                            return found
                     known = set() if may_override else fitted
                     args, kwargs = require_kinds(function, args, kwargs, known, classes)
             try:
