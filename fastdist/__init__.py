@@ -1,12 +1,12 @@
 """Distributed automatic differentiation with PyTorch's names, on NumPy, Numba, CuPy and ZeroMQ.
 
 `import fastdist as torch` runs a PyTorch script as far as the names go. The ops are here at once;
-`nn`, `optim`, `autograd`, `distributed` and the other rooms are imported when they are first named.
+`nn`, `optim`, `autograd`, `distributed` and the other packages are imported on first access.
 
-The modules next to this file are PyTorch's public modules (`types.py`, `futures.py`, `jit.py` ...),
-short as some are. Type checkers look for files and run no import hook, so `fastdist.futures` must
-be a file here; what it names lives in the packages. The other modules are the commands: `cli.py`,
-`run.py`, `info.py`, `warm.py`, `__main__.py`, and `as_torch.py`, the finder of `import torch`.
+The modules next to this file are PyTorch's public modules (`types.py`, `futures.py`, `jit.py` ...).
+Some only import names from packages: type checkers look for files and run no import hook, so
+`fastdist.futures` must be a file here. The other modules are the commands: `cli.py`, `run.py`,
+`info.py`, `warm.py`, `__main__.py`, and `as_torch.py`, the finder of `import torch`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _beside = _os.path.dirname(_here)
 if not _os.path.isdir(_os.path.join(_here, "kernels")) and _os.path.isfile(
     _os.path.join(_beside, "kernels", "__init__.py")
 ):
-    # Appended last: only `kernels` is looked for there, for all else the package comes first.
+    # Appended last, so that all names but `kernels` are found in the package first.
     __path__.append(_beside)
 
 # First of all: OpenBLAS reads its core type when NumPy loads it.
@@ -202,7 +202,7 @@ _made = {
 }
 __all__ += sorted(_made)  # noqa: PLE0605 (the catalogue says its names)
 
-# einops knows a kind of tensors by a class that is there when it meets one.
+# einops looks for a backend class when it first gets a tensor, so the class must exist by then.
 _after_import("einops._backends", f"{__name__}.utils.einops")
 
 

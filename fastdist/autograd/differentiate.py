@@ -34,10 +34,12 @@ def backward(
     create_graph: bool = False,
     inputs: Inputs | None = None,
 ) -> None:
-    """Add the gradients of tensors into the `.grad` of their leaves, or of inputs alone: also of
-    inputs in a dict, and of edges of the graph at a leaf, or at a tensor that retains it.
+    """Add the gradients of tensors into the `.grad` of their leaves, or only of inputs. An input
+    may be a tensor in a dict, or an edge of the graph at a leaf or at a tensor that retains its
+    gradient.
 
-    Note    offers the call to overrides of tensors and inputs, not of grad_tensors; so does `grad`
+    Note    `__torch_function__` of tensors and inputs is called, of grad_tensors not; also in
+            `grad`
     Thread  runs here; other threads' passes through the same leaves may overlap
     Raises  RuntimeError for a tensor without a graph, or with several elements and no gradient
     """

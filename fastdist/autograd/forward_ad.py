@@ -30,7 +30,7 @@ Level = int | ForwardADLevel
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its tangent, which is None where there is none."""
+    """A value and its tangent; None if it has no tangent."""
 
     primal: Tensor
     tangent: Tensor | None

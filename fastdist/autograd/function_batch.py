@@ -192,7 +192,7 @@ class OfBatch:
 def apply_to_batch(
     function: Any, of_batch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return the results of a Function for arguments one of which is a batch, by its twin of_batch.
+    """Return the results of a Function whose arguments include a batch, by its batching rule.
 
     Raises  RuntimeError, a TransformError, for a Function that has no rule for batches, or two
     """

@@ -8,9 +8,9 @@ from ..tensor.tensor import Tensor
 
 
 # Note [Whose names stand on ctx]
-# Every name that a user sets on ctx is the user's: the Node, which has its own names (edges, hooks,
-# layout ...), is another object. The Node holds the users' names as a dict, and does not hold a
-# ctx, so that there is no cycle; each ctx of one call is a new view of that dict.
+# A user may set any name on ctx, because the Node, which has names such as edges, hooks and layout,
+# is a separate object. The Node holds the user's attributes as a dict and does not reference a ctx,
+# so that there is no cycle; each ctx of a call is a new view of that dict.
 class FunctionCtx:
     """Any attribute may be set on it; tensors are better saved by save_for_backward, which notices
     changes in place and avoids cycles of outputs.

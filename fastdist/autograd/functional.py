@@ -44,7 +44,7 @@ def vjp(
 ) -> tuple[Result, Result]:
     """Return func(*inputs) and the product of v with its Jacobian, from one backward pass.
 
-    Raises  RuntimeError for a v of other shapes than the outputs', or none where an output has
+    Raises  RuntimeError if v has other shapes than the outputs, or is missing and an output has
             several elements
     """
     with enable_grad():
@@ -67,7 +67,7 @@ def jvp(
 ) -> tuple[Result, Result]:
     """Return func(*inputs) and the product of its Jacobian with v, in forward mode.
 
-    Raises  RuntimeError for a v of other shapes than the inputs', or none where an input has
+    Raises  RuntimeError if v has other shapes than the inputs, or is missing and an input has
             several elements
     """
     with enable_grad(), dual_level():
@@ -97,7 +97,7 @@ def jacobian(
 ) -> Any:
     """Return the Jacobian: for each output and each input a tensor of shape (*output, *input).
 
-    Note    a single output or input returns its tensors without the tuple around
+    Note    for a single output or input the result is a tensor and not a tuple of one
     Raises  ValueError for a strategy other than reverse-mode and forward-mode, RuntimeError for
             both strict and vectorize
     """

@@ -100,8 +100,8 @@ def gradcheck(
 def in_parts(
     func: Callable[..., Any], given: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return func and its inputs with pairs of real numbers instead of complex ones; derivatives
-    are checked by these parts like those of real numbers.
+    """Return func and its inputs with each complex number split into two real ones, so that
+    derivatives are checked like those of real numbers.
     """
     which = [isinstance(x, Tensor) and x._layout.dtype.is_complex for x in given]
 
@@ -410,7 +410,7 @@ def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]
 
 
 def _check_batched_forward(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Compare tangents computed in one level with those of separate levels."""
+    """Compare tangents of a batch, computed at one level, with tangents computed one by one."""
     for k, x in enumerate(given):
         if not _wanted(x):
             continue

@@ -17,7 +17,7 @@ from ..tensor.tensor import Tensor
 
 
 def increment_version(tensor: Tensor) -> None:
-    """Tell the graph that the tensor's memory was changed by other means."""
+    """Record that code outside of fastdist changed the tensor's memory."""
     storage_of(tensor).bump()
 
 

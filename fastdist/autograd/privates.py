@@ -6,7 +6,7 @@ from .function import Function
 
 
 class InplaceFunction(Function):
-    """A Function that may change its input: the older way to say mark_dirty."""
+    """A Function that may change its input: the older form of mark_dirty."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()

@@ -60,15 +60,15 @@ class Future(Generic[T]):
         "_unread",
         "_waiters",
     )
-    # How the warning names one whose error nobody has read; None to warn of none.
+    # The warning names a Future with an unread error so; None: no warning.
     _told_as: str | None = "the work of a Future"
 
     def __init__(
         self, *, devices: Iterable[object] | None = None, executor: Executor | None = None
     ) -> None:
-        # Guards the four slots below it. Nothing is called while it is held, not even append: the
-        # handler of a signal could come in there, and complete this Future. From Python 3.14 on one
-        # may come in right behind its taking, where nothing has begun: so it can be taken twice.
+        # Guards the next four slots. Nothing is called while it is held, not even append: a signal
+        # handler could run there and complete this Future. From Python 3.14 on a handler may run
+        # right after the lock was taken, before any assignment, so the lock is reentrant.
         if devices is not None:
             _require_indices(devices)
         self._lock = RLock()  # threading.RLock is a function around it
@@ -77,7 +77,7 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future[T]], object]] | None = None
         self._waiters: dict[threading.Lock, None] | None = None
         self._executor = executor
-        # Watches an error that was not read yet. See Note [Errors that nobody reads].
+        # Logs an error that is never read. See Note [Errors that nobody reads].
         self._unread: Unread | None = None
         # Called by a thread before it takes the value: makes its streams wait for devices.
         self._follow: Callable[[], object] | None = None
@@ -137,13 +137,13 @@ class Future(Generic[T]):
         return cast(BaseException, self._outcome) if self._state == _ERROR else None
 
     def was_read(self) -> None:
-        """Take note that somebody knows of the error, if there is one: it is not logged then."""
+        """Mark the error, if any, as read, so that it is not logged."""
         unread, self._unread = self._unread, None
         if unread is not None:
             unread.read()
 
     def describe_failure(self, what: str) -> None:
-        """Say what has failed, for the case that nobody reads the error."""
+        """Set the name of what failed, for the log of an unread error."""
         unread = self._unread
         if unread is not None:
             unread.describe(what)
@@ -174,14 +174,15 @@ class Future(Generic[T]):
         self._add(callback)
 
     def when_done(self, callback: Callable[[Future[T]], object]) -> None:
-        """Call callback(self) in the thread that completes this Future: it must be short, and ours.
+        """Call callback(self) in the thread that completes this Future; for short internal
+        callbacks.
 
-        Note    whatever the executor; log what it raises; it does not count as a reader
+        Note    ignores the executor; logs what the callback raises; does not mark the error as read
         """
         self._add(_AtOnce(callback))
 
     def let_follow(self, follow: Callable[[], object]) -> None:
-        """Call follow() in each thread that takes the value, before it does; to be said first."""
+        """Call follow() in each thread before it takes the value. Call this before completion."""
         self._follow = follow
 
     def set_result(self, result: T) -> None:
@@ -203,7 +204,7 @@ class Future(Generic[T]):
             raise FutureError(_COMPLETED_TWICE)
 
     def try_complete(self, value: object = None, error: BaseException | None = None) -> bool:
-        """Complete with error if given, else with value; return False if somebody was first."""
+        """Complete with error if given, else with value; return False if it was complete before."""
         return self._complete(_VALUE, value) if error is None else self._complete(_ERROR, error)
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -306,15 +307,15 @@ class Future(Generic[T]):
                     self.was_read()
                 if executor is None or callback.__class__ is _AtOnce:
                     try:
-                        callback(self)  # not _call: Ctrl-C would come in on the way
+                        callback(self)  # not _call, in which a Ctrl-C could be raised
                     except Exception:
                         _logger.exception(_CALLBACK_RAISED)
-                # A closed pool takes nothing any more; whoever waits for a callback must not wait
+                # A closed pool accepts no work, and code that waits for a callback must not wait
                 # forever.
                 elif not executor.submit(_call, callback, self):
                     _call(callback, self)
         except BaseException as error:
-            # Ctrl-C or sys.exit() in one of them: the others are called all the same.
+            # Ctrl-C or sys.exit() in a callback: the others are called anyway.
             if isinstance(callback, _Continuation) and callback.child is not None:
                 callback.child.try_complete(error=error)
             self._run(callbacks)
@@ -370,7 +371,7 @@ class _Collector:
             self._all_done.try_complete(self._members)
 
     def _failed(self, member: Future[Any], error: BaseException) -> None:
-        """Let the first error be the outcome; log those that nobody reads together."""
+        """Make the first error the outcome, and log all unread errors together."""
         unread, is_first = member._unread, self._all_done.try_complete(error=error)
         if unread is None:
             return
@@ -421,8 +422,8 @@ class _Continuation(Generic[T, S]):
         else:
             child.try_complete(result)
         finally:
-            # The traceback of the error holds this frame, and those of its callers, which have this
-            # object. The child holds the error: it must not hold itself by that.
+            # The traceback of the error references this frame and those of its callers, which
+            # reference this object. The child holds the error, so this link would close a cycle.
             self.child = None
             del child
 
@@ -443,7 +444,7 @@ def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> Non
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
     """Return a Future of the list itself, done when all are done or as soon as one has an error.
 
-    Raises  TypeError for what is no Future
+    Raises  TypeError for an element that is not a Future
     """
     members = list(futures)
     for member in members:

@@ -1,14 +1,14 @@
-"""Locks that the code holds which a signal's handler has interrupted, lent to other threads."""
+"""Locks of interrupted code, which a signal handler lends to other threads."""
 
 # Note [Handlers and locks]
-# A signal handler runs in the main thread, between any two steps of its Python code, also where the
-# thread holds a lock. Until the handler returns all other threads wait for that lock; and if the
-# handler waits for one of them, forever. A handler that shuts RPC down does. So the interrupted
-# code lends its locks until the handler returns. This breaks the protection, but only for the few
-# assignments that are not done yet, about state that is ending.
+# A signal handler runs in the main thread between any two steps of its Python code, also while the
+# thread holds a lock. Other threads wait for that lock until the handler returns. A handler that
+# waits for one of these threads waits forever, and a handler that shuts RPC down does wait. So the
+# interrupted code lends its locks until the handler returns. This breaks the protection, but only
+# for the few assignments that the interrupted code has not done yet, on state that is shut down.
 #
-# The locks are found in the frames: locks that know their owner (RLock), in variables of our code
-# and in attributes of the objects that these refer to.
+# The locks are found in the frames: RLocks, which store their owner, in variables of fastdist's
+# code and in attributes of the objects in these variables.
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lend_held_locks() -> Iterator[None]:
     try:
         yield
     finally:
-        # In the order in which they were taken: the frames within come first.
+        # In the order in which they were taken: innermost frames are listed first.
         for lock, state in reversed([*zip(held, states, strict=True)]):
             lock._acquire_restore(state)
 
@@ -62,7 +62,7 @@ def _attributes(value: object) -> list[object]:
         return []
     found = []
     for parent in kind.__mro__:
-        # By the descriptors of the slots: objects in the making have no attributes yet.
+        # By slots: an object whose __init__ was interrupted lacks attributes.
         for slot in parent.__dict__.values():
             if isinstance(slot, MemberDescriptorType):
                 with suppress(AttributeError):

@@ -1,4 +1,4 @@
-"""The thread that looks after a thread pool: it sees what time alone can tell."""
+"""The thread that watches a thread pool for work that takes long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Pool(Protocol):
     name: str
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Do what time alone can tell; return the works led, whether to watch on, and when."""
+        """Check the pool; return the works led, whether to watch on, and seconds to the next
+        check.
+        """
 
 
 class PoolWatcher:
@@ -32,7 +34,7 @@ class PoolWatcher:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # Guards the three below it.
+        # Guards the next three attributes.
         self._lock = threading.RLock()
         self.awake = False
         self._stopped = False
@@ -65,8 +67,8 @@ class PoolWatcher:
         try:
             thread.start()
         except RuntimeError as error:
-            # The work goes on without a look, and the next work tries again. Raised, this would end
-            # the thread that reads the messages.
+            # Work continues without a watcher, and the next work tries again. An exception here
+            # would end the thread that reads the messages.
             _logger.warning("the threads of %s are not watched: %s", self._pool.name, error)
             return False
         self._thread = thread
@@ -94,7 +96,8 @@ class PoolWatcher:
         try:
             return self._pool.look(seen)
         except Exception:
-            # No thread can be started now, say. Without this thread nobody would look again.
+            # For example, no thread can be started. If this thread ended, the pool would have no
+            # watcher.
             _logger.exception("%s could not be checked for stuck threads", self._pool.name)
             return seen, True, _AFTER_FAILURE_S
 

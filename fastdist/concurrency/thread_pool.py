@@ -25,22 +25,20 @@ _logger = logging.getLogger(__name__)
 # if none is idle. The watcher looks every millisecond while somebody waits, the leader is at work,
 # or work has lately taken long; else every eight, since looks are expensive for short calls (190 us
 # a call with a look each millisecond, 150 with none, on 2 cores of a shared AMD EPYC); without any
-# work it sleeps. Where the leader is at work at most looks, and never stuck, it looks twice, a
-# millisecond apart, every eight: a leader that handles requests of half a millisecond each, one
-# after the other, would otherwise be interrupted by every look, for the interpreter lock.
-# after the other, would be woken at all of them, and stop for the interpreter lock.
+# work it sleeps. If the leader works at most looks, but is never stuck, the watcher looks twice, a
+# millisecond apart, every eight: a leader that handles requests of half a millisecond each would
+# otherwise release the interpreter lock at every look.
 #
 # Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it
 # runs at once. The limit begins at 4 and grows by one, up to max_counted, whenever some work has
-# waited 2 ms: Python threads beyond the few that make progress only take the interpreter lock from
-# each other. Uncounted work (gradients, Nodes, clean-up) never waits behind anything: if no thread
-# is idle one is started.
+# waited 2 ms: more threads only compete for the interpreter lock. Uncounted work (gradients, Nodes,
+# clean-up) never waits for other work: if no thread is idle one is started.
 #
-# Counted work that waits for a call lends its slot to other work (lend_slot): calls that call back,
-# or a chain of calls to and fro, would hold all slots on both sides and wait for each other until
-# their time is up. Each loan may cost a thread and its stack, so there are no more than MAX_LOANS
-# at once; work that waits beyond that keeps its slot. Where all slots are kept so, nothing that is
-# counted goes on before a wait ends: then `when_stuck` is called.
+# Counted work that waits for a call lends its slot to other work (lend_slot). Otherwise calls that
+# call back could hold all slots on both sides and wait for each other until they time out. Each
+# loan may cost a thread and its stack, so at most MAX_LOANS exist; further waiting work keeps its
+# slot. When waiting work keeps all slots, no counted work runs until a wait ends: then `when_stuck`
+# is called.
 
 INITIAL_LIMIT: Final = 4
 LAZY_LOOK_EVERY_S: Final = 0.008
@@ -54,8 +52,8 @@ _LATELY_S: Final = 1.0
 # So many looks at which no leader is stuck, and none is waited for, make looks rare.
 LOOKS_IN_VAIN: Final = 32
 PATIENCE_S: Final = 0.002
-# So many threads without work stay; others end when they have had none for so long. Jobs come in
-# steps, each of which may need many threads at once, and to start one costs as much as some calls.
+# So many idle threads stay; more end after this time without work. Jobs run in steps that may each
+# need many threads at once, and starting a thread costs as much as several calls.
 _IDLE_KEPT: Final = 4
 IDLE_S: Final = 5.0
 
@@ -123,8 +121,8 @@ class ThreadPool:
         self._counted: deque[tuple[float, Work]] = deque()
         self._running_counted = 0
         self._num_lent = self._num_kept = 0
-        # Called with the number of slots when work that waits holds every slot, and other work
-        # needs one; once, until a wait has ended. Must be short.
+        # Called with the number of slots when waiting work holds every slot and other work needs
+        # one; once until a wait ends. Must be short.
         self.when_stuck: Callable[[int], object] = _ignore
         self._has_told_stuck = False
         self._stuck_until = -math.inf
@@ -201,7 +199,9 @@ class ThreadPool:
                 self._wake_or_start()
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Do what time alone can tell; return the works led, whether to watch on, and how soon."""
+        """Check for long work; return the works led, whether to watch on, and seconds to the next
+        check.
+        """
         now = time.monotonic()
         with self._lock:
             leader, works_led, busy = self._leader, self._works_led, self._leader_is_busy
@@ -211,7 +211,7 @@ class ThreadPool:
                 self._wake_or_start()
             waits, leads = bool(self._counted), busy and leader is not None
             is_stuck = leads and seen == works_led
-            # A watcher that goes to sleep has seen nothing of late, and starts counting again.
+            # A watcher that stops has seen no work recently, so the count starts again.
             is_in_vain = not (waits or is_stuck or seen < 0)
             self._looks_in_vain = vain = self._looks_in_vain + 1 if is_in_vain else 0
             if vain < LOOKS_IN_VAIN:
@@ -232,8 +232,9 @@ class ThreadPool:
             return self.max_counted if lately or self._is_stuck() else 0
 
     def lend(self) -> Waiting:
-        """Let other counted work have the slot of one that is about to wait, if there are not too
-        many such.
+        """Give the slot of work that is about to wait to other counted work, unless MAX_LOANS are
+        lent.
+
         """
         with self._lock:
             if self._num_lent < MAX_LOANS:
@@ -398,7 +399,7 @@ class ThreadPool:
                         self._wake_or_start()
             if not still_leader:
                 return
-            del work  # what it was about must not live until the next request comes
+            del work  # its arguments must not stay alive until the next request
 
     def _counted_work_ended(self) -> None:
         with self._lock:
@@ -439,7 +440,7 @@ def _run(work: Work) -> None:
     try:
         work.function(work.argument)
     except BaseException:
-        # SystemExit, too: a thread that went with it would keep its slot, or the lead, forever.
+        # SystemExit as well: a thread that ends by it would keep its slot, or the lead, forever.
         _logger.exception(
             "a task of the thread pool raised an error, which should have been set on a Future"
         )
@@ -448,7 +449,7 @@ def _run(work: Work) -> None:
 
 
 def _ignore(num_slots: int) -> None:
-    """Have nobody to tell."""
+    """Do nothing: the default of when_stuck."""
 
 
 def _spread(call: Any) -> None:

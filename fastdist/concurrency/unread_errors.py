@@ -1,12 +1,12 @@
-"""Errors that nobody read: a warning when the Future that holds one is dropped."""
+"""Warnings for Futures that are dropped before their error was read."""
 
 # Note [Errors that nobody reads]
-# A call that fails, and whose Future is dropped unread, would fail in silence. So a Future that is
-# completed with an error also holds an Unread, which logs the error when it is dropped, unless the
-# error was read before. Futures with values pay nothing: they have no finalizer, and no Unread. The
-# thread that drops the Future logs, whatever locks it holds, as in asyncio: that is as safe as any
-# other log line of that thread. While the interpreter ends nothing is logged: all Futures that are
-# left are dropped then, perhaps hundreds at once.
+# A failed call whose Future is dropped unread would fail silently. So a Future that completes with
+# an error also holds an Unread, which logs the error when it is dropped, unless the error was read
+# before. A Future with a value has neither a finalizer nor an Unread. The thread that drops the
+# Future writes the log line, whatever locks it holds, as in asyncio: that is as safe as any other
+# log line of that thread. Nothing is logged while the interpreter exits, when all remaining Futures
+# are dropped, possibly hundreds.
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _logger.addFilter(_escape_trace)
 
 
 class Unread:
-    """An error that was not read yet; `what` says what has failed.
+    """An error that was not read yet; `what` names the failed work.
 
     Thread  any
     """
@@ -46,12 +46,13 @@ class Unread:
     def __init__(self, error: BaseException, what: str) -> None:
         self.error: BaseException | None = error
         self.what = what
-        # The group that logs the error with others, and its entry there, if it is not logged alone.
+        # The group that logs this error together with others, and its index; None if it is logged
+        # alone.
         self._together: UnreadTogether | None = None
         self._entry: _Entry | None = None
 
     def read(self) -> None:
-        """Take note that somebody knows of the error."""
+        """Mark the error as read."""
         self.error = None
         if self._entry is not None:
             self._entry.error = None
@@ -89,9 +90,10 @@ class _Entry:
 
 
 class UnreadTogether:
-    """The errors of Futures that were collected: one warning for all that nobody has read.
+    """The errors of Futures that were collected: all unread ones get one warning.
 
-    It comes when the last of these Futures is dropped: each Unread refers to this object.
+    It is logged when the last of these Futures is dropped, because each Unread references this
+    object.
 
     Thread  any
     """
@@ -114,7 +116,7 @@ class UnreadTogether:
 
 
 def log_unread(error: BaseException, what: str) -> None:
-    """Log, as a warning with its traceback, an error that nobody will read any more.
+    """Log an error that can no longer be read, as a warning with its traceback.
 
     Never raises: it is called by finalizers.
     """
@@ -124,5 +126,5 @@ def log_unread(error: BaseException, what: str) -> None:
         told = (type(error), error, error.__traceback__)
         text = "%s failed, and nobody has read its error (%s=0 silences this)"
         _logger.warning(text, one_line(what), _VARIABLE, exc_info=told)
-    except Exception:  # a handler of the user's, in a finalizer: there is nobody to raise it to
+    except Exception:  # a user's log handler raised; a finalizer has no caller to raise to
         sys.stderr.write(f"{what} failed, and its error could not be logged\n")

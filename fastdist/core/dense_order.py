@@ -11,7 +11,7 @@ def dense_order(
     """Return the axes from the slowest to the fastest of memory without gaps whose axes are
     permuted, such as channels_last; None for C order and for any other memory.
 
-    Units   strides count elements with a unit of 1, bytes with that of the item size
+    Units   strides count elements if unit is 1, and bytes if unit is the item size
     """
     axes = range(len(shape))
     if _is_packed(axes, shape, strides, unit):

@@ -11,7 +11,7 @@ from .moved_modules import earlier_names
 from .short_repr import short_repr
 
 KNOWN_TYPES = ("cpu", "cuda", "meta", "sim")
-# PyTorch's other types: programs name such a device to compare with it, and no tensor is on one.
+# PyTorch's other device types: programs compare with them, but no tensor is on such a device.
 NAMED_TYPES = frozenset(
     {
         "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "mkldnn", "mps", "mtia", "opencl",
@@ -57,7 +57,7 @@ class Device:
             )
         name, colon, number = type.partition(":")
         if colon:
-            # One way to write each index: "cpu:" and "cpu:00" are none.
+            # Each index has one spelling: "cpu:" and "cpu:00" are errors.
             if index is not None or not number.isdigit() or str(int(number)) != number:
                 raise DeviceError(
                     f"Invalid device string: {short_repr(type)}; expected such as 'cpu', "
@@ -96,7 +96,7 @@ class Device:
         return cls(named.type)
 
     def __enter__(self) -> Device:
-        """Let what is made in this block, by this thread, be made on this device."""
+        """Create tensors of this block and thread on this device by default."""
         choose(Device.parse(self))
         return self
 
@@ -135,7 +135,7 @@ def use_gpu(index: int) -> None:
 
 
 def no_such_device(type: str) -> str:
-    """Return the error text for a type of device that PyTorch knows and fastdist does not have."""
+    """Return the error text for a device type of PyTorch that fastdist does not have."""
     known = ", ".join(one for one in KNOWN_TYPES if one != "sim")
     return f"{type}: no such device here; available are {known}: use .to(device)"
 
@@ -146,7 +146,7 @@ class _Choices(threading.local):
 
 
 class _Chosen:
-    """How many choices are open in all threads: without any, nobody looks at the thread's own."""
+    """The number of open choices in all threads; while it is 0, the thread's choice is not read."""
 
     __slots__ = ("count",)
 
@@ -176,7 +176,7 @@ def choose(device: Device | None) -> None:
 
 
 def set_default_device(device: str | Device | None) -> None:
-    """Make what this thread makes without `device=` on this device; None stands for the CPU."""
+    """Create this thread's tensors without `device=` on this device; None is the CPU."""
     before = _choices.stack[0]
     wanted = None if device is None else Device.parse(device)
     _choices.stack = (wanted, *_choices.stack[1:])

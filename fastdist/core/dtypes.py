@@ -18,11 +18,11 @@ _CATEGORIES: Final = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "c
 class DType:
     """One element type. Interned: compare with `is`.
 
-    `may_have_gradient` says whether tensors of it are differentiated, `computes_in` in which dtype
-    kernels compute: float32 for half types, whose results are rounded once, else the dtype itself.
-    `is_bare` says that no other whole dtype meets it, and that storages of it have no class:
-    uint16, uint32, uint64, the float8 types and complex32. `is_float8` marks the last two: dtypes
-    that are stored, moved and cast, and in which hardly any op computes.
+    `may_have_gradient` is whether tensors of it are differentiated. `computes_in` is the dtype in
+    which kernels compute: float32 for half types, whose results are rounded once, else the dtype
+    itself. `is_bare` marks dtypes that do not promote with other integer dtypes and have no storage
+    class: uint16, uint32, uint64, the float8 types and complex32. `is_float8` marks the float8
+    types and complex32, which are stored, moved and cast, and in which hardly any op computes.
 
     Units   itemsize in bytes
     Note    `code` goes over the wire and never changes its meaning
@@ -94,7 +94,7 @@ class DType:
 
 
 class BorrowedDType(DType):
-    """A dtype whose NumPy twin is ml_dtypes', which is imported when it is first asked for."""
+    """A dtype whose NumPy dtype is from ml_dtypes, which is imported on first use."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ _borrowed: Final[dict[DType, Any]] = {}
 
 
 def _borrow(dtype: DType) -> Any:
-    import ml_dtypes  # here, for it takes a sixth of what importing fastdist does
+    import ml_dtypes  # here, because it takes a sixth of the time of `import fastdist`
 
     lent = getattr(ml_dtypes, dtype.name, None)
     if lent is None:
@@ -199,7 +199,7 @@ def _borrow(dtype: DType) -> Any:
 
 
 def float_limits(dtype: DType) -> Any:
-    """Return NumPy's finfo of a floating dtype, or that of ml_dtypes where NumPy has none."""
+    """Return NumPy's finfo of a floating dtype, or ml_dtypes' finfo if NumPy has none."""
     if not isinstance(dtype, BorrowedDType):
         return np.finfo(dtype.numpy)
     import ml_dtypes
@@ -275,7 +275,7 @@ def real_of(dtype: DType) -> DType:
 
 
 def _with_complex32(other: DType) -> DType:
-    """Return the dtype in which complex32 and another one meet.
+    """Return the dtype to which complex32 and another dtype promote.
 
     Raises  RuntimeError for a float8 type
     """
@@ -291,7 +291,7 @@ def _with_complex32(other: DType) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """Return the dtype in which a and b of equal priority meet, as torch.promote_types does.
+    """Return the dtype to which a and b promote, as torch.promote_types does.
 
     Raises  RuntimeError for a float8 type with any other dtype, and for uint16, uint32 or uint64
             with one that is not floating

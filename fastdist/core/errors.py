@@ -92,8 +92,8 @@ class OutOfMemoryError(DeviceError, MemoryError):
 
 
 def out_of_memory(error: MemoryError) -> OutOfMemoryError:
-    """Return the error to raise for an array that the machine has no memory for: PyTorch's users
-    catch a RuntimeError. An OutOfMemoryError is returned as it is.
+    """Return error as an OutOfMemoryError: PyTorch programs catch a RuntimeError when there is no
+    memory for an array.
     """
     if isinstance(error, OutOfMemoryError):
         return error
@@ -112,11 +112,13 @@ def raise_out_of_memory(error: MemoryError) -> NoReturn:
 
 
 class ScalarSyntaxError(FastdistError, SyntaxError):
-    """A scalar body that the op language does not know, with the word and its column."""
+    """A scalar body with a word that the op language lacks; the text has the word and its
+    column.
+    """
 
 
 class DeclarationError(FastdistError, ValueError):
-    """A declaration of an op in words that have no meaning, or one that does not keep to it."""
+    """A declaration of an op with unknown words, or an op that contradicts its declaration."""
 
 
 class GraphError(FastdistError, RuntimeError):
@@ -140,7 +142,7 @@ class ContextReleasedError(ContextError):
 
 
 class FutureError(FastdistError, RuntimeError):
-    """A Future that was completed twice, or asked for a value it does not have yet."""
+    """A Future was completed twice, or its value was read before it was complete."""
 
 
 class SharedMemoryError(FastdistError, RuntimeError):
@@ -189,7 +191,7 @@ class StoreTimeoutError(StoreError, TimeoutError):
 class StoreLostError(StoreError, DistNetworkError, ConnectionError):
     """The store is gone: its host ended, froze or was cut off.
 
-    `missing` are the ranks that had not joined by then, as far as they are known.
+    `missing` lists the ranks that are known not to have joined by then.
     """
 
     def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
@@ -202,9 +204,9 @@ class StoreAddressError(StoreError, DistNetworkError):
 
 
 class RankTakenError(StoreError):
-    """Two processes say that they have one rank.
+    """Two processes claim the same rank.
 
-    `claims` are what the two brought, that of the first one first.
+    `claims` are the records of both processes, the earlier one first.
     """
 
     def __init__(self, message: str, claims: Sequence[bytes] = ()) -> None:
@@ -227,7 +229,7 @@ class RpcTimeoutError(RpcError, TimeoutError):
 class WorkerLostError(RpcError, ConnectionError):
     """The worker at the other end died, froze or was cut off.
 
-    `may_have_run` is True where the call may have run there before the worker was lost.
+    `may_have_run` is True if the call may have run there before the worker was lost.
     """
 
     def __init__(self, message: str, *, may_have_run: bool = True) -> None:
@@ -236,20 +238,20 @@ class WorkerLostError(RpcError, ConnectionError):
 
 
 class OwnerLostError(WorkerLostError):
-    """A value is gone with the worker that it lived on.
+    """A value is lost with the worker that owned it.
 
-    Another life of that worker, started again under its rank and name, does not have it.
+    A restarted worker of the same rank and name does not have it.
     """
 
 
 class StaleIncarnationError(RpcError):
-    """A message of a worker's earlier life."""
+    """A message from a worker's earlier incarnation."""
 
 
 class GivenUpError(StaleIncarnationError):
-    """A worker was declared lost by others while it lived, and is none of them any more.
+    """Other workers declared a running worker lost, so it is no longer a member of the group.
 
-    `incarnation` tells which life of which worker that is.
+    `incarnation` identifies the worker and its incarnation.
     """
 
     def __init__(self, message: str, *, incarnation: int = 0) -> None:
@@ -304,7 +306,7 @@ class ShutdownIncomplete(RpcError):
 
 
 class ForbiddenFunctionError(RpcError, PermissionError):
-    """A function or class that this worker does not run or load for others."""
+    """A function or class that this worker does not run or load for other workers."""
 
 
 class EngineError(FastdistError, RuntimeError):
@@ -314,8 +316,8 @@ class EngineError(FastdistError, RuntimeError):
 class WorkerFailedError(EngineError):
     """A worker of a group on an engine raised or was lost, and is not started again.
 
-    `rank` says which; the text has its traceback, and the exception, where it pickles, is the
-    cause of this one.
+    `rank` is its rank. The text has its traceback. Its exception is the cause of this one if it
+    pickles.
     """
 
     def __init__(self, message: str, rank: int) -> None:

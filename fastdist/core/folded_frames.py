@@ -1,8 +1,8 @@
 """Tracebacks without the frames of fastdist between a user's call and the error.
 
-An error in an op's arguments passes through a dozen functions of ours before a user's line. Public
-functions leave them out, as JAX does; `FASTDIST_TRACEBACKS=full` keeps them, and so does
-`fastdist.utils.fold_tracebacks(False)`.
+The traceback of an error in an op's arguments has a dozen frames of fastdist below the user's line.
+Public functions remove them, as in JAX. `FASTDIST_TRACEBACKS=full` and
+`fastdist.utils.fold_tracebacks(False)` keep them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def folds(function: F) -> F:
 
 
 def _is_called_by_user(frame: FrameType) -> bool:
-    # The text of a public function, which has no module, is between a user and what it calls.
+    # The generated public function, whose frame has no module, is between the user and the op.
     caller = frame.f_back
     while caller is not None and caller.f_globals.get("__name__") is None:
         caller = caller.f_back

@@ -1,9 +1,9 @@
 """Generated code whose lines tracebacks, debuggers and `inspect` show.
 
-Coverage tools do not measure it: coverage.py skips file names in angle brackets, and a report can
-only show files. A file for each text would have to be written at every start, where most texts are
-never run a second time. Each op runs its generated code in the tests of its row, and the modules
-that write the code are measured as any other.
+Coverage tools do not measure it: coverage.py skips file names in angle brackets, and its reports
+show only files. Writing a file for each text at every start would be slow, and most texts never run
+twice. The table test of an op runs its generated code, and the modules that write the code are
+measured like any other.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def register_text(name: str, source: str, function: str = "") -> str:
         while _texts.setdefault(file, source) != source:
             number += 1
             file = f"<fastdist {name} {number}>"
-    # Without a modification time: linecache.checkcache() then keeps what is in no file.
+    # Without a modification time, so that linecache.checkcache() keeps code that is in no file.
     lines: Any = _Lines(source, function)
     linecache.cache[file] = (len(source), None, lines, file)
     return file
 
 
 class _Lines(Sequence[str]):
-    """The lines of a text, which are made when somebody looks: hundreds of ops share few texts."""
+    """The lines of a text, made on first use: hundreds of ops share few texts."""
 
     __slots__ = ("_function", "_source")
 

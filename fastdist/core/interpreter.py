@@ -22,10 +22,10 @@ Interpreters: TypeAlias = "tuple[Interpreter, ...]"
 
 
 class Interpreter:
-    """Observes calls, or runs them in another manner.
+    """An object that observes calls, or replaces them.
 
-    `order` is its position among the others. `sees_plain` says that it must see each call of an op
-    on plain tensors; `needs_general_path`, that such calls may not take the short path.
+    `order` is its position among the interpreters. If `sees_plain`, it gets each call of an op on
+    plain tensors. If `needs_general_path`, such calls may not take the short path.
     """
 
     order: ClassVar[int]
@@ -33,12 +33,12 @@ class Interpreter:
     needs_general_path: ClassVar[bool] = True
 
     def call(self, op: Any, args: Any, target: Any, rest: Interpreters) -> Any:
-        """Return the result of a call of an op or a composite (`op.kind` says which), or NOT_TAKEN:
-        then the call is offered to the next interpreter. One that makes the call itself does so by
-        `resumed`, with `rest`.
+        """Return the result of a call of an op or a composite, or NOT_TAKEN, after which the next
+        interpreter gets the call. An interpreter makes the call itself by `resumed` with `rest`.
 
         `args` are an op's operands and attributes, or the positional and named arguments of a
-        composite; `target` is the tensor that the result is written into, None for a new one.
+        composite (`op.kind` tells them apart). `target` is the tensor to write the result into;
+        None for a new tensor.
         """
         return NOT_TAKEN
 
@@ -69,7 +69,7 @@ def open_interpreters() -> Interpreters:
 
 
 def interpreters_of_call(op: Any) -> Interpreters:
-    """Return the interpreters to which the call of op that begins here is offered."""
+    """Return the interpreters that get this call of op."""
     resuming = of_thread.resuming
     if resuming is not None and resuming[0] is op:
         of_thread.resuming = None
@@ -126,7 +126,7 @@ def _joined(a: Interpreters, b: Interpreters) -> Interpreters:
 
 @functools.cache
 def without(listed: Interpreters, one: Interpreter) -> Interpreters:
-    """Return the others."""
+    """Return the interpreters of listed except one."""
     return tuple([other for other in listed if other is not one])
 
 

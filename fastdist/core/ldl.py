@@ -17,8 +17,8 @@ _ALPHA: Final = (1 + 17**0.5) / 8
 
 
 def valid_pivots(pivots: Array) -> bool:
-    """Return whether pivots of one matrix, from 1, name its rows, and negative ones come in pairs:
-    LAPACK reads and writes at them unseen.
+    """Return whether pivots of one matrix, counted from 1, are rows of it, and negative ones come
+    in pairs: LAPACK indexes by them without a check.
     """
     n, k = len(pivots), 0
     sizes = np.abs(pivots.astype(np.int64))
@@ -72,7 +72,9 @@ def _size(x: Array) -> Array:
 
 
 def _pivot(a: Array, k: int) -> tuple[int, int]:
-    """Return the row of the next pivot, and 1 or 2 for its size; a row below 0 if there is none."""
+    """Return the row of the next pivot and its size, 1 or 2; a negative row if there is no
+    pivot.
+    """
     first = float(_size(a[k, k]))
     column = _size(a[k + 1 :, k])
     largest = float(column.max()) if len(column) else 0.0
@@ -115,7 +117,7 @@ def _eliminate(a: Array, k: int, step: int, hermitian: bool) -> None:
 
 
 def _block(d: Array, hermitian: bool) -> Array:
-    """Return a block of D, of which the lower triangle is stored."""
+    """Return the whole of a block of D, of which d has the lower triangle."""
     if len(d) == 1:
         return d
     above = d[1, 0].conj() if hermitian else d[1, 0]

@@ -1,4 +1,4 @@
-"""How elements lie in memory, in PyTorch's words: formats to ask for, and the one layout."""
+"""PyTorch's memory formats, which order the axes of dense memory, and its layout `strided`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class MemoryFormat:
             )
 
     def order(self, ndim: int) -> tuple[int, ...] | None:
-        """Return the order in which so many axes lie, None for C order.
+        """Return the order of ndim axes in memory, from the slowest; None for C order.
 
-        Raises  RuntimeError for another number of axes than this format orders, and for
-                preserve_format, where there is nothing that lies in any order
+        Raises  RuntimeError for a number of axes that this format does not order, and for
+                preserve_format, which has no order
         """
         if self is preserve_format:
             raise ShapeError(

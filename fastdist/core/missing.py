@@ -18,13 +18,13 @@ from .refusal_words import NO_HUB as NO_HUB
 from .refusing import refusing as refusing
 
 _PACKAGE = __name__.partition(".")[0]
-# So many names can be read; where there are more, it is of more use to know where they are listed.
+# An error lists at most so many names; beyond that it says where they are listed.
 _LISTED = 60
 # Names to use instead of a missing one, where its spelling does not lead to them.
 _INSTEAD: dict[str, str] = {}
 
 
-# Names that PyTorch has in families, as patterns -> why none of them is here, and what is.
+# Patterns of families of PyTorch's names -> why they are missing, and what to use instead.
 _FAMILIES = (
     (
         r"""
@@ -95,15 +95,13 @@ def missing_module(asked: str, own: str, rooms: Iterable[str]) -> ModuleNotFound
 
 
 def instead(names: dict[str, str]) -> None:
-    """Register what is said of full names that are missing: what does their work, or why nothing
-    does.
-    """
+    """Register hints for missing full names: what to use instead, or why there is nothing."""
     _INSTEAD.update(names)
 
 
 class MissingMethod:
-    """A method of PyTorch's tensors that ours do not have: reading it raises an AttributeError
-    that says why. A `__getattr__` would slow down all other attributes.
+    """A method of PyTorch's tensors that fastdist lacks: access raises an AttributeError with the
+    reason. A `__getattr__` would slow down all other attributes.
     """
 
     def __init__(self, name: str) -> None:
@@ -153,12 +151,12 @@ def _offered(module: ModuleType) -> list[str]:
 
 
 def _is_function(value: object) -> bool:
-    # None: a name that is imported when it is first asked for.
+    # None: a name that is imported on first access.
     return value is None or (callable(value) and not isinstance(value, type))
 
 
 def _is_from_import() -> bool:
-    """Say whether the code that asks for the name is a `from module import name`."""
+    """Return whether the name is read by `from module import name`."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("fastdist"):
         frame = frame.f_back
@@ -171,9 +169,7 @@ _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 
 def explain_missing(*modules: str) -> None:
-    """Let modules that find all their names in themselves say so of any other, and let `dir` show
-    their public names.
-    """
+    """Explain missing names of modules that load no name later, and let `dir` show public names."""
     for module in modules:
         vars(sys.modules[module])["__getattr__"] = functools.partial(find_late, module)
         show_public(module)
@@ -186,8 +182,8 @@ def show_public(*modules: str) -> None:
 
 
 def public_names(module: str, also: Iterable[str] = ()) -> list[str]:
-    """Return the names of a module's `__all__`, or those that fastdist defines if it has none, and
-    others; none that begins with an underscore.
+    """Return the names of a module's `__all__` (without one, the names that fastdist defines) and
+    also, without private names.
     """
     names = vars(sys.modules[module])
     listed = names.get("__all__")
@@ -220,7 +216,7 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
         return importlib.import_module(f"{module}.{name}")
     home = importlib.import_module(f".{places[name]}", module)
     found = getattr(home, name)
-    if name in vars(home):  # else it depends on what is installed now
+    if name in vars(home):  # otherwise the result depends on installed packages
         vars(sys.modules[module])[name] = found
     return found
 

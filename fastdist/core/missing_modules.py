@@ -1,6 +1,6 @@
-"""PyTorch's modules that are not here: why, or what does their work.
+"""PyTorch's modules that fastdist lacks: the reason, or what to use instead.
 
-Read when somebody has asked in vain. Names stand as below `fastdist.`, several to a reason.
+The table is read after an import failed. Names are relative to `fastdist.`; several share a reason.
 """
 
 from __future__ import annotations

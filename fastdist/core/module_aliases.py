@@ -25,7 +25,7 @@ def alias_modules(aliases: Mapping[str, str]) -> None:
 
 
 def real_name(name: str) -> str | None:
-    """Return the full name of the module to which a name of alias_names.py leads, or None."""
+    """Return the full name of the module behind a name of alias_names.py, or None."""
     return _table().get(name)
 
 
@@ -37,7 +37,7 @@ def _table() -> Mapping[str, str]:
 
 
 class SameModule:
-    """The loader of a module that is loaded already, under its other name."""
+    """The loader of an alias, whose module is loaded already."""
 
     # importlib.abc.Loader, which it could be, loads a dozen modules more.
 
@@ -59,7 +59,7 @@ class SameModule:
 
 
 class AliasFinder:
-    """Find the names that were given to `alias_modules`; leave all others to the next finder."""
+    """Finds the names that were passed to `alias_modules`; the next finder gets all others."""
 
     @staticmethod
     def find_spec(
@@ -71,7 +71,7 @@ class AliasFinder:
 
 
 def spec_of_alias(name: str, real: str) -> ModuleSpec:
-    """Return the spec of a module's other name; the real module is imported first."""
+    """Return the spec of a module's alias; the real module is imported first."""
     module = importlib.import_module(real)
     loader: Any = SameModule(module)
     return ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))

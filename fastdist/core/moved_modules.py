@@ -7,7 +7,7 @@ keeps every file that an earlier version wrote readable. Three readers use the t
 - `load(weights_only=True)` and RPC in strict mode, which translate a name with `current_name` and
   then check the new name as if the file had named it.
 
-So a row grants nothing: a name is accepted only where its new name is.
+So a row grants no access: a name is accepted only if its new name is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _table() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def current_name(module: str, name: str) -> tuple[str, str]:
-    """Return the module and the name that stand today for those that a file names.
+    """Return the current module and name of those in a file.
 
     Args:
         module: The module's full name, as a pickle has it.
@@ -106,11 +106,11 @@ def earlier_names(module: str) -> Callable[[str], Any]:
 
 
 def _find(module: str, name: str) -> Any:
-    """Look up a name of an earlier module where it is today.
+    """Return the object that an earlier module had under a name.
 
     Raises  AttributeError if the table has no row for it
     """
-    # Python itself asks for names such as __path__: the table is not read for them.
+    # Python looks up names such as __path__, for which the table need not be read.
     home, own = (module, name) if name.startswith("__") else current_name(module, name)
     if (home, own) == (module, name):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -131,6 +131,6 @@ def _packages() -> frozenset[str]:
 
 
 def find_moved_modules() -> None:
-    """Put the finder behind all others, once."""
+    """Add the finder after all others, once."""
     if not any(getattr(one, "__name__", "") == "MovedModuleFinder" for one in sys.meta_path):
         sys.meta_path.append(MovedModuleFinder)

@@ -37,7 +37,7 @@ _ROWS: Final = {
     **{f"int{n}": (f"Int{n}", 1, _PACKED) for n in range(1, 8)},
     "float4_e2m1fn_x2": ("Float4_e2m1fn_x2", 1, _FLOAT4),
 }
-# A tensor's dtype alone goes over the wire by a code.
+# Only dtypes of tensors have a code, by which messages name them.
 _NO_CODE: Final = -1
 
 
@@ -69,7 +69,7 @@ class NamedDType(DType):
 
     @is_signed.setter
     def is_signed(self, value: bool) -> None:
-        """Ignore what DType stores: the name says it."""
+        """Ignore the value that DType stores, because the name defines it."""
 
     def __reduce__(self) -> tuple[Any, tuple[Any]]:
         return named, (self.name,)

@@ -18,7 +18,7 @@ class Choice(Protocol):
 
 
 class Products:
-    """The choice for products of matrices. "highest" gives up none; GPUs may take TF32 for others.
+    """The precision of matrix products: "highest" is full precision, otherwise GPUs may use TF32.
 
     Thread  any
     """
@@ -31,14 +31,14 @@ class Products:
         self._watchers: list[Callable[[str], None]] = []
 
     def choose(self, precision: str) -> None:
-        """Choose one of PRECISIONS, and tell devices that are in use."""
+        """Set one of PRECISIONS, and notify devices that are in use."""
         with self._lock:
             self.precision, self.tf32 = precision, precision != "highest"
             for watcher in self._watchers:
                 watcher(precision)
 
     def watch(self, watcher: Callable[[str], None]) -> None:
-        """Tell watcher the choice now, and whenever it changes."""
+        """Call watcher with the precision now and after each change."""
         with self._lock:
             self._watchers.append(watcher)
             watcher(self.precision)
@@ -51,7 +51,7 @@ class Products:
 
 
 class Convolutions:
-    """The choice for products within convolutions: their own, or that of all products.
+    """The precision of products in convolutions: a separate one, or that of all products.
 
     Thread  any
     """

@@ -52,7 +52,7 @@ def offer_refused(names: dict[str, Any]) -> None:
 
 
 def spec_of(name: str) -> ModuleSpec | None:
-    """Return how to make a module that the tables name and that has no file, None for any other."""
+    """Return the spec of a module that the tables name and that has no file, None for any other."""
     real = real_name(name)
     if real is not None:
         return spec_of_alias(name, real)

@@ -9,13 +9,13 @@ from types import ModuleType
 
 
 class RefusedModuleFinder:
-    """Finds the modules of refused.py, which is loaded once no other finder knows a name."""
+    """Finds the modules of refused.py, which is loaded when all other finders failed."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to make a module of its tables, None for any other."""
+        """Return the spec of a module of its tables, None for any other."""
         if not name.startswith("fastdist."):
             return None
         from .refused import spec_of

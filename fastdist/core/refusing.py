@@ -53,7 +53,7 @@ def refusing_class(module: str, name: str, words: str, methods: str = "") -> typ
 
 @functools.cache
 def rows_of_modules() -> Mapping[str, tuple[str, str]]:
-    """Return module -> (words, names). Read on first use: most programs ask for none of them."""
+    """Return module -> (words, names). Read on first use: most programs need none of them."""
     from .refused_names import ROWS
 
     return {f"fastdist.{module}": row for module, row in ROWS.items()}

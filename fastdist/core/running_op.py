@@ -14,12 +14,12 @@ _GENERATED: Final = "<fastdist "
 _NODE: Final = "<fastdist Node of "
 _DERIVATIVE: Final = "<fastdist derivative "
 _GRADIENT: Final = "the gradient of "
-# Composites and factories have no generated function: their caller has them as `function`.
+# Composites and factories have no generated function; the frame of their caller has `function`.
 _CALLS: Final = ("fastdist.dispatch.composite", "fastdist.interpreters.torch_function")
 
 
-# For ops that are parts of others: the op that users call, by the variables of the function that
-# computes the part's gradient.
+# For ops that are parts of others: a function that returns the op that users call, from the local
+# variables of the function that computes the part's gradient.
 PARTS: Final[dict[str, Callable[[Mapping[str, object]], str]]] = {}
 
 

@@ -1,4 +1,4 @@
-"""Lists in place of sequences whose end NumPy would look for, and the depth to which lists nest."""
+"""Lists of users' sequences, which NumPy would read to their end, and the depth of nested lists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reads_by_index(kind: type) -> bool:
 def as_lists(data: Any) -> Any:
     """Return data with a list in place of each sequence of a user's class, as long as `len` says.
 
-    Raises  ValueError for what nests deeper than an array has axes, MemoryError for more numbers
+    Raises  ValueError for data nested deeper than an array has axes, MemoryError for more numbers
             than the machine holds
     """
     found = _as_lists(data, 0, {})
@@ -42,7 +42,7 @@ def as_lists(data: Any) -> Any:
 
 
 def _as_lists(data: Any, depth: int, known: dict[int, Any]) -> Any:
-    """Return as_lists(data); known has the lists that were read, which others may share."""
+    """Return as_lists(data); known has the lists that were converted, for shared sublists."""
     if isinstance(data, list | tuple):
         require_depth(depth, data)
         before = known.get(id(data))
@@ -53,7 +53,7 @@ def _as_lists(data: Any, depth: int, known: dict[int, Any]) -> Any:
         found = data
         if any(issubclass(one, list | tuple) or reads_by_index(one) for one in types):
             found = [_as_lists(one, depth + 1, known) for one in items]
-        # Kept with the original, whose id no other list has meanwhile.
+        # Stored with the original, so that its id is not reused.
         known[id(data)] = data, found
         return found
     if not reads_by_index(type(data)) or _is_buffer(data):
@@ -118,7 +118,7 @@ def _bounded_list(items: Iterable[Any], most: int, expected: str, advice: str = 
 
 
 def items_of(data: Any) -> Any:
-    """Return the items of a list or a tuple; those of a subclass in a list, as long as `len` says.
+    """Return the items of a list or a tuple; for a subclass, a list of `len` items.
 
     Raises  ValueError where iterating over a subclass gives more items or fewer
     """
@@ -139,7 +139,7 @@ def items_of(data: Any) -> Any:
 
 
 def require_depth(depth: int, data: Any) -> None:
-    """Raise ValueError if a sequence lies in as many others as an array has axes."""
+    """Raise ValueError if a sequence is nested in as many others as an array has axes."""
     if depth >= MOST_AXES:
         raise ValueError(
             f"too many dimensions {type(data).__name__!r}: sequences may be nested at most "
@@ -148,7 +148,7 @@ def require_depth(depth: int, data: Any) -> None:
 
 
 def _is_buffer(data: Any) -> bool:
-    # Classes written in C have no `__buffer__` before Python 3.12.
+    # Before Python 3.12, classes written in C have no `__buffer__`.
     try:
         memoryview(data)
     except TypeError:

@@ -27,8 +27,8 @@ _BRACKETS: Final[dict[Any, tuple[str, str]]] = {
     frozenset: ("frozenset({", "})"),
     deque: ("deque([", "])"),
 }
-# The repr of these reads no other value. A class written in C whose repr does, such as repeat, is
-# named alone.
+# The repr of these reads no other values. Of other classes written in C, such as repeat, only the
+# name is shown.
 _LEAVES: Final = (int, float, complex, str, bytes, bytearray, range, type(None), type(...), type)
 
 
@@ -71,7 +71,7 @@ def _is_small(value: Any) -> bool:
 
 
 def _length(value: Any) -> int:
-    """Return about how many characters a value itself has, before what it holds."""
+    """Return the approximate number of characters of a value without its items."""
     if isinstance(value, int):
         return value.bit_length() // 3
     return len(value) if isinstance(value, str | bytes | bytearray) else 2
@@ -82,7 +82,7 @@ def _held(value: Any) -> Iterable[Any] | None:
     if isinstance(value, dict):
         return (one for item in dict.items(value) for one in item)
     for kind in _BRACKETS:
-        # The class's own iterator: that of a user's subclass may have no end.
+        # The iterator of the built-in class, because that of a user's subclass may be endless.
         if isinstance(value, kind):
             held: Iterable[Any] = kind.__iter__(value)
             return held

@@ -63,7 +63,7 @@ def _rows() -> dict[str, dict[str, tuple[str, str]]]:
     return found
 
 
-# Classes whose texts say fastdist: (module, class).
+# Classes whose repr contains "fastdist": (module, class).
 _WITH_TEXTS = (
     ("core.dtypes", "DType"),
     ("core.memory_format", "MemoryFormat"),
@@ -77,7 +77,7 @@ _WITH_TEXTS = (
 
 
 def show_torch_names() -> None:
-    """Give classes PyTorch's names: those of loaded modules now, others when theirs is loaded."""
+    """Rename classes to PyTorch's names: now, or when their module is loaded."""
     for name in _rows():
         if name in sys.modules:
             rename_classes(sys.modules[name])
@@ -122,7 +122,7 @@ def _resolve_annotations(kind: type, names: dict[str, Any]) -> None:
 
 
 def _show_torch_texts(kind: type) -> None:
-    """Let the texts of instances say torch where they say fastdist."""
+    """Replace fastdist by torch in the repr of instances."""
     written: Any = kind.__repr__
 
     def text(self: Any) -> str:
@@ -159,7 +159,7 @@ class _Renaming:
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module that the other loader makes, or None."""
+        """Return the module that the wrapped loader creates, or None."""
         found: ModuleType | None = self._loader.create_module(spec)
         return found
 

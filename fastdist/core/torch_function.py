@@ -11,15 +11,15 @@ from .interpreter import NOT_TAKEN as NOT_TAKEN
 from .interpreter import Interpreter, list_open, of_thread, without
 
 # Note [Calls that others take over]
-# A plain Tensor pays nothing for it. An instance of a subclass that takes calls over finds its
-# methods, operators and properties in OfferedMethods, which comes before Tensor in the method
-# resolution order of such classes only (tensor/subclasses.py). A function is offered where it
-# checks for other classes than plain Tensors anyway: an op on the general path, to which its short
-# path sends such operands (interpreters/torch_function.py); a composite for classes that it has not
-# met, where it never remembers classes that take calls over (dispatch/composite.py); and a
-# handwritten function on its slow path. A mode (overrides.TorchFunctionMode) comes before
-# arguments, for plain Tensors too: while one is open `modes.tracers` is not zero, so every call
-# takes its slow path, and finds the mode there.
+# Calls on plain Tensors cost nothing extra. A subclass that overrides `__torch_function__` finds
+# its methods, operators and properties in OfferedMethods, which precedes Tensor in the method
+# resolution order of such classes only (tensor/subclasses.py). A function calls the override at a
+# point where it checks for subclasses anyway. An op does so on the general path, to which its short
+# path sends such operands (interpreters/torch_function.py). A composite does so for classes that it
+# has not seen before, and it never caches classes with an override (dispatch/composite.py). A
+# handwritten function does so on its slow path. A mode (overrides.TorchFunctionMode) precedes
+# arguments, for plain Tensors as well: while one is open `modes.tracers` is not 0, so every call
+# takes its slow path and finds the mode there.
 
 
 class _ThreadState(threading.local):
@@ -52,12 +52,12 @@ def set_function_modes(open_modes: tuple[Any, ...]) -> None:
         list_open(function_modes, False)
 
 
-# Classes of which nobody asks: those of most arguments, and Tensor, whose own __torch_function__ is
-# for its subclasses.
+# Classes that are not checked for an override: common argument types, and Tensor, whose
+# __torch_function__ is for its subclasses.
 NEVER_ASKED: Final[set[type]] = {int, float, bool, str, type(None), slice, type(Ellipsis)}
 
 
-# Modules of which users know; functions of others they find in `fastdist` itself.
+# Public modules; functions of other modules are named as members of `fastdist`.
 _SHOWN = frozenset({"fft", "linalg", "nn.functional", "special"})
 
 
@@ -126,8 +126,8 @@ def values_of(args: Iterable[Any]) -> list[Any]:
 
 
 def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Offer a call to this thread's mode, and to the arguments that take calls over; return the
-    first result other than NotImplemented, NOT_TAKEN where there is nobody to offer it to.
+    """Call this thread's mode and the overrides of arguments; return the first result other than
+    NotImplemented, or NOT_TAKEN if there is neither a mode nor an override.
 
     Raises  TypeError if all of them return NotImplemented
     """
@@ -147,16 +147,12 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Offer a call where this thread's mode alone is a reason to: the arguments are known, or asked
-    later.
-    """
+    """Call only this thread's mode: arguments have no override, or are checked later."""
     return offer(function, args, kwargs) if thread.modes else NOT_TAKEN
 
 
 def offer_operator(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Do the same, but return NotImplemented where all of them do: Python then asks the other
-    operand.
-    """
+    """As offer, but return NotImplemented if all return it: Python then tries the other operand."""
     values = () if thread.disabled else values_of((*args, *kwargs.values()))
     asked = overloaded(values)
     if not asked and not thread.modes:
@@ -171,8 +167,8 @@ def ask(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return the first result other than NotImplemented of this thread's mode, or of the classes in
-    turn. While a mode answers, it is closed: its own calls go to the next outer mode.
+    """Return the first result other than NotImplemented of this thread's mode or of the classes. A
+    mode is closed while it runs, so that its calls go to the next outer mode.
     """
     open_modes = thread.modes
     if open_modes:

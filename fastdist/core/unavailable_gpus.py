@@ -2,7 +2,7 @@
 
 `__all__` lists what `mtia` and `xpu` both offer.
 
-Questions are answered as by a machine without such a device; what would use it raises.
+Queries return what a machine without such a device would; functions that need one raise.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ def find_unpicklable(
 ) -> Culprit:
     """Return the innermost part of value that dump refuses; value itself is known to fail.
 
-    Each part is tried alone, so this costs as much as pickling value once for each level: it is for
-    an error's text. A value that is nested too deeply is itself the culprit: its first part that
-    can be pickled would only be as deep as the limit allows.
+    Each part is pickled separately, so the cost is that of pickling value once per level: this is
+    for the text of an error. For a value nested too deeply the result is value itself: its first
+    part that can be pickled would only be as deep as the limit allows.
     """
     found, levels = Culprit(name, value, error), 0
     # A value may contain itself.

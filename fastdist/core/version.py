@@ -49,7 +49,7 @@ def _keys(one: str, other: Any) -> tuple[Any, Any]:
 
 
 _VERSION = r"v?(\d+(?:\.\d+)*)(?:[._-]?(a|b|rc|dev|post)[a-z]*\.?(\d*))?(?:\+(.*))?"
-# A final release (None) lies between its candidates and what came after it.
+# A final release (None) follows its candidates and precedes its post-releases.
 _STAGES = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
 
 
@@ -66,5 +66,5 @@ def _key(text: str) -> tuple[Any, ...] | None:
     return tuple(release), _STAGES[found[2]], int(found[3] or 0), found[4] or ""
 
 
-# The names and signatures are those of this PyTorch; pythonpath/torch.dist-info says it as well.
+# The PyTorch version whose names and signatures fastdist has; also in pythonpath/torch.dist-info.
 TORCH_VERSION = TorchVersion("2.13.0+fastdist")

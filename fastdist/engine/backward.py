@@ -44,7 +44,9 @@ def backward(
 
     captures = None if inputs is None else _capture_edges(inputs)
     for input in inputs or ():
-        if isinstance(input, Tensor):  # an edge does not know the tensor whose `.grad` would be set
+        if isinstance(
+            input, Tensor
+        ):  # an edge does not lead to the tensor whose `.grad` would be set
             input.retain_grad()  # for leaves there is nothing to do
     engine().execute(roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True)
 
@@ -79,7 +81,7 @@ def grad(
 def _captured(
     roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
-    # The inputs first: on a GPU the graph need never be walked to know that the engine must run it.
+    # The inputs first: if one is on a GPU, the engine must run the graph, which need not be walked.
     if not (modes.special or modes_engine.always) and _are_on_cpu(inputs):
         chosen = GradPass([edge for edge, _ in roots], inputs)
         if chosen.is_on_cpu:

@@ -150,7 +150,7 @@ class Engine:
                 with stream:
                     self._evaluate_chain(task, item, queue, stream)
                 return
-            # Work of a Node on other devices than its own is queued on the pass's streams as well.
+            # Work that a Node does on other devices is queued on the pass's streams as well.
             others = task.streams.values() if len(task.streams) > 1 else ()
             with ExitStack() as stack:
                 for manager in (state, *others, stream):
@@ -203,7 +203,7 @@ class Engine:
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
             grads = hooks.run_tensor_hooks(node, grads)
-            # A hook may have kept a gradient: from now on others hold it, too.
+            # A hook may have kept a gradient, so it must not be overwritten from here on.
             inputs = InputBuffer(node.num_outputs)
         if task.exec_info:
             info = task.exec_info.get(node)

@@ -22,8 +22,8 @@ def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
     """Return how many users each Node with more than one has, and whether the whole graph lives on
     the CPU.
 
-    Note    a Node that is an Edge's target always counts as shared: its gradients come output by
-            output
+    Note    a Node that is the target of an Edge always counts as shared, because its gradients
+            arrive one output at a time
     """
     shared: dict[Node, int] = {}
     visited: set[Node] = set()

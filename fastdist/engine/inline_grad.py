@@ -79,7 +79,7 @@ class GradPass:
     ) -> list[Tensor | None]:
         """Run the pass from (edge, gradient) roots, deepest Node first; return what was captured.
 
-        Note    gradients are raw arrays, or, where the pass is recorded itself, Tensors
+        Note    gradients are raw arrays, or Tensors where the pass itself is recorded
         """
         for edge, g in roots:
             self._arrive(edge, g if recorded else g._array, recorded)
@@ -146,8 +146,7 @@ class GradPass:
             self._begin(node, tuple(grads) if node.num_outputs > 1 else grads[0])
 
     def _begin(self, node: Node, grads: Any) -> None:
-        # Leaves, which lead nowhere, run before all others, in the order in which they become
-        # ready.
+        # Leaves, which have no next Nodes, run first, in the order in which they become ready.
         if node.is_accumulate:
             self._captured(node, grads)
         else:

@@ -62,7 +62,7 @@ class NodeTask:
             return (-1 << 62, 0)
         task = self.graph_task
         depth = 0 if task is None else task.depth
-        # A task without a Node (a wake-up) precedes Nodes of its depth: it is only looked at.
+        # A task without a Node (a wake-up) precedes Nodes of its depth, because it costs nothing.
         return (-depth, -(1 << 62) - 1 if self.node is None else -self.node.seq)
 
 

@@ -1,8 +1,8 @@
 """The recording: Nodes and edges, AccumulateGrad, grad mode, hooks, forward-mode levels.
 
-Dispatch records into the graph and does not know the engine; the engine runs the graph and does not
-know dispatch. The parts of Tensor that concern recording (`requires_grad`, `grad`, `grad_fn`,
-hooks) are attached to it here (`tensor_methods.py`).
+Dispatch records into the graph and does not import the engine; the engine runs the graph and does
+not import dispatch. `tensor_methods.py` attaches the attributes of Tensor that concern recording
+(`requires_grad`, `grad`, `grad_fn`, hooks).
 
 `node.py` and `call_node.py` are the base classes of Nodes; users see all Nodes of one name as one
 class. `saved_tensors.py` packs what a Node saves, `unpacking.py` checks and unpacks it.

@@ -92,9 +92,9 @@ class AccumulateGrad(Node):
         leaf._edge = self
 
     def accumulate(self, g: Any, fresh: bool, stream: Any = None) -> None:
-        """Add a raw array into `.grad`; a fresh one may be kept, any other is copied.
+        """Add a raw array to `.grad`; a fresh array may be kept without a copy.
 
-        stream is the current one of the leaf's device, None for the CPU
+        stream is the current stream of the leaf's device, None for the CPU
         """
         with self.lock:
             if stream is not None:
@@ -114,8 +114,8 @@ class AccumulateGrad(Node):
                 else:
                     self.grad = add_sparse(grad, added, in_place=True)
             elif grad._edge is None:
-                # In place, as PyTorch does with grad mode off: other holders of `.grad` see the sum
-                # grow.
+                # In place, as PyTorch does with grad mode off: code that holds `.grad` sees the
+                # sum.
                 array, layout = grad._array, grad._layout
                 if layout.device is not CPU:
                     backend_of(layout.device.type).add_into(array, g)
@@ -130,8 +130,8 @@ class AccumulateGrad(Node):
             self._run_post_accumulate()
 
     def _kept(self, g: Any) -> tuple[Any, Layout]:
-        """Return a copy of a raw array, and its layout: the leaf's if that has no gaps, as in
-        PyTorch; else C order.
+        """Return a copy of a raw array and its layout: that of the leaf if the leaf has no gaps, as
+        in PyTorch, otherwise C order.
         """
         layout = self.output_layout
         backend = backend_of(layout.device.type)
@@ -226,7 +226,7 @@ def accumulator_of(tensor: Tensor) -> AccumulateGrad:
             raise RuntimeError(f"{edge.name()} made this tensor; only a leaf has an AccumulateGrad")
         return edge  # type: ignore[no-any-return]
     made = AccumulateGrad(tensor)
-    # Another thread may ask for gradients of this tensor as well: they go to one place.
+    # Another thread may request the AccumulateGrad of this tensor: both must get the same one.
     with _leaves_lock:
         if tensor._edge is not None:
             return tensor._edge  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""How gradients begin, are copied, and become one where two meet."""
+"""Initial gradients, copies of gradients, and the sum of two gradients."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
 
 
 def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
-    """Return the sum of two gradients, of which one or both are sparse; sparse if both are.
+    """Return the sum of two gradients of which at least one is sparse; sparse if both are.
 
-    Note    in_place changes `have` where it can hold the sum; the entries of a sparse gradient are
-            never overwritten, and need no copies
+    Note    in_place changes `have` where it can hold the sum. Entries of a sparse gradient are
+            never overwritten, so they need no copies
     """
     if not have._layout.is_sparse:
         with no_grad():
@@ -45,7 +45,7 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     total = have._array.plus(new._array)
     if not in_place:
         return wrap(total, have._layout)
-    # Other holders of the gradient see it grow.
+    # Code that holds the gradient sees the sum.
     have._array = total
     storage_of(have).bump()
     return have

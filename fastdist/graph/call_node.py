@@ -3,16 +3,16 @@
 # Note [One Node class for a name]
 # Users distinguish Nodes by their class, `type(y.grad_fn)`; PyTorch has one class for each name.
 # Here Nodes of several kinds have the same name: tanhshrink ends in a subtraction in PyTorch and is
-# one op here, an einsum is named after its last step, whatever that is, and a result that was
-# written over a tensor is named after the op that computed it. A Node's kind is the class that made
-# it, which knows what is saved and how gradients pass. When a user first sees the Node, its class
-# changes to the one class of its name; the Node keeps its kind and behaves as the kind defines.
-# Nodes that users never inspect (most of them) cost nothing extra.
+# one op here, an einsum is named after its last step, and an in-place result is named after the op
+# that computed it. A Node's kind is the class that created it, which defines what is saved and how
+# gradients pass. When a user first accesses the Node, its class changes to the one class of its
+# name; the Node keeps its kind and behaves as the kind defines. Nodes that users never inspect
+# (most of them) cost nothing extra.
 #
 # Python lets an object change its class if both classes have the same layout, so all Nodes of calls
-# save into the same slots. A kind lists its own names for them in `saved_names`, and sets them
-# under these names before anybody can see the Node. A Node may be shown while it runs, so
-# everything that a kind knows can be read from a shown Node as well.
+# save into the same slots. A kind lists its names for these slots in `saved_names`, and sets them
+# before the Node is visible to users. A user may access a Node while it runs, so all attributes of
+# a kind can be read after the change of class as well.
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .node import Node
 PLACES: Final = tuple([f"place_{i}" for i in range(12)])
 
 
-# PyTorch has other formulas for the in-place forms of these.
+# The in-place forms of these ops have other formulas in PyTorch.
 _IN_PLACE: Final = {
     f"{word}Backward{formula}": f"{word}Backward{in_place}"
     for word, formula, in_place in (

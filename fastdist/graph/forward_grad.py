@@ -20,13 +20,13 @@ from .modes import count_special
 # tensors that have tangents themselves.
 
 # Note [Levels and their order]
-# A level that is opened here has an index, its depth in the one stack of this process; the mirror
-# of another worker's level has a global id and is in no stack. A tensor may have tangents at levels
-# of both kinds. A computation at a level may depend on levels outside of it but not the other way
-# round, so levels need an order in which the inner one comes later. Depth is not such an order: a
-# mirror has no depth, and depths are used again. The order of creation in this process is: a level
-# made while others are open is inside of them, or has nothing to do with them. A mirror that is
-# inside another one of the same owner must be made after it.
+# A level opened in this process has an index, its depth in the stack of levels. A mirror of another
+# worker's level has a global id and is not in the stack. A tensor may have tangents at levels of
+# both kinds. A computation at a level may depend on outer levels but not on inner ones, so levels
+# need an order in which the inner one comes later. Depth is not such an order, because mirrors have
+# no depth and depths are reused. The order of creation in this process is: a level created while
+# others are open is inside of them, or unrelated to them. A mirror inside another mirror of the
+# same owner must be created after it.
 
 
 class ForwardADLevel:
@@ -157,8 +157,8 @@ class ForwardADLevel:
     def current() -> ForwardADLevel | None:
         """Return the innermost level as the calling thread sees it, None if there is none.
 
-        Note    a thread that works for a remote caller sees the caller's level and those that it
-                opened itself since; any other thread sees the level opened last in this process
+        Note    a thread that works for a remote caller sees the caller's level and the levels that
+                it has opened since; any other thread sees the last level opened in this process
         """
         adopted = _thread.adopted
         with _levels_lock:
@@ -176,7 +176,7 @@ class ForwardADLevel:
         return self.idx is None
 
     def get_or_assign_global_id(self, next_id: Callable[[], int]) -> int:
-        """Return the id by which other workers know this level; calls next_id for it once."""
+        """Return the id of this level on other workers; the first call gets it from next_id."""
         if self.global_id is None:
             fresh = next_id()
             with _levels_lock:
@@ -323,8 +323,8 @@ class ForwardGrad:
     def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
         """Remove the tangent at level.
 
-        Raises  AssertionError if there is none; not for the level itself (update_level False),
-                because the owner may have been faster
+        Raises  AssertionError without a tangent; not if the level itself calls (update_level
+                False), because the owner may have removed it before
         """
         if isinstance(level, int):
             level = ForwardADLevel.get_by_idx(level)

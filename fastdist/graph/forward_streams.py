@@ -78,6 +78,6 @@ def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[
 
 
 def after_pass(pairs: Iterable[tuple[Any, Any]]) -> None:
-    """Let a pass's own streams wait for the others that it used."""
+    """Make the streams on which a pass began wait for the others that it used."""
     for own, other in pairs:
         own.follow(other)

@@ -13,7 +13,7 @@ from .node import Edge, Node, node_of, output_number
 class GradientEdge(NamedTuple):
     """One output of a Node: where a tensor's gradient arrives.
 
-    Note    ownership_token exists for PyTorch's sake: here a Node keeps the Nodes below it alive
+    Note    ownership_token exists for compatibility: here a Node keeps the Nodes below it alive
     """
 
     node: Node

@@ -1,18 +1,18 @@
 """Views whose numbers are conjugated, or change their sign, when they are read."""
 
 # Note [Lazily conjugated views]
-# Note [Unresolved views] x.conj() shares x's memory, and no array shows conjugates of it. So such a
-# view is a Tensor of another class around `value`, a plain view of that memory. Its `array` is
-# computed when it is read: code that reads it, and does not know about such views, is right. Ops
-# get a resolved tensor instead (call.py); views of it are taken of value (view.py);
-# in-place ops write into a resolved tensor, which is then written back into value
-# (`write_through`). Short paths take only plain tensors, so nothing else pays. No such view is
-# an instance of a user's subclass of Tensor, not even over the memory of one, and none is made of
-# it: that would be a copy, and writes would be lost.
+# x.conj() shares x's memory, and a NumPy array cannot present that memory conjugated. So such a
+# view is a Tensor of a class of its own with `value`, a plain view of that memory. Its `array` is
+# computed when it is read, so code that has no rule for such views computes correct results. Ops
+# get a resolved tensor instead (call.py), a view of the view is a view of value (view.py), and an
+# in-place op writes into a resolved tensor, which is then written back into value
+# (`write_through`). Short paths take only plain tensors, so other calls cost nothing extra. Such a
+# view is never an instance of a user's subclass of Tensor: converting it would make a copy, and
+# writes would be lost.
 #
-# In the graph it is one Node over value's edge, which its resolved tensors share, and views of it
-# are recorded over that Node: hooks and gradients of the view may be needed, too. A change in place
-# gives value another edge, as it does for all views of a base, and the Node is made again.
+# In the graph the view is one Node over value's edge. Its resolved tensors share that Node, and
+# views of it are recorded over it, because hooks and gradients of the view may be needed. An
+# in-place change gives value another edge, as for all views of a base, and the Node is made again.
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from .modes import enable_grad
 
 
 class LazyConjNeg(Tensor):
-    """The numbers of `value`, a plain Tensor over the same memory, as `change` computes them: the
-    op conj or neg, each of which is its own inverse.
+    """A view of `value`, a plain Tensor over the same memory, with `change` applied to its numbers:
+    the op conj or neg, each of which is its own inverse.
     """
 
     __slots__ = ("_kept_extra", "_node", "change", "value")
@@ -178,7 +178,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def data(self) -> Tensor:
-        """The same view of the memory, outside of any graph; assigning gives value other memory."""
+        """The same view of the memory without a graph; an assignment replaces value's memory."""
         return lazy_view(self.value.data, self.change)
 
     @data.setter
@@ -187,7 +187,7 @@ class LazyConjNeg(Tensor):
         self._layout = self.value._layout
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """Return the numbers, with force; NumPy has no such view.
+        """Return a copy of the numbers if force: NumPy has no such view.
 
         Raises  RuntimeError without force
         """
@@ -204,7 +204,7 @@ class LazyConjNeg(Tensor):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def stride(self, dim: Any = None) -> Any:
-        """Return the strides in elements, or that of one axis."""
+        """Return the strides in elements, or the stride of one axis."""
         return self.value.stride(dim)
 
     def data_ptr(self) -> int:
@@ -230,12 +230,12 @@ class LazyConjNeg(Tensor):
         return self.value.is_shared()
 
     def share_memory_(self) -> Tensor:
-        """Move the memory to where other processes can share it."""
+        """Move the memory into memory that other processes can share."""
         self.value.share_memory_()
         return self
 
     def __dlpack__(self, **more: Any) -> Any:
-        """Raise: other libraries have no such view."""
+        """Raise an error: other libraries have no such view."""
         raise BufferError(
             f"Can't export a {self.adjective} view: call resolve_{self.change.name}(), which copies"
         )
@@ -258,7 +258,7 @@ class LazyConjNeg(Tensor):
         return self.resolved().__reduce_ex__(protocol)
 
 
-# Users do not know this class.
+# Users see this class as Tensor.
 LazyConjNeg.__name__ = LazyConjNeg.__qualname__ = "Tensor"
 LazyConjNeg.__module__ = Tensor.__module__
 NEVER_ASKED.add(LazyConjNeg)

@@ -17,14 +17,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Modes:
-    """Read by every op on its shortest path, so attributes of one slotted object: 6 ns each.
+    """Flags that every op reads on its shortest path: attributes of one slotted object, 6 ns each.
 
-    `special` counts everything that sends ops down the general path (a tracer, open forward levels,
-    mirrors of remote levels), `tracers` the ones that see every op, `timed` the profiles among
-    these, unless one wants more than names and times; `grad_off` counts threads in which grad mode
-    is off: the thread's own flag is read only when this is not zero. `plain` has the classes of
-    plain tensors while nothing is special, and is empty otherwise: functions that have a shorter
-    way for plain tensors look the class up in it, and ask nothing else.
+    `special` counts what sends ops down the general path: tracers, open forward levels, mirrors of
+    remote levels. `tracers` counts tracers, which see every op. `timed` counts the profiles among
+    them; it is 0 while a profile records more than names and times. `grad_off` counts threads with
+    grad mode off: the flag of the thread is read only while it is not 0. `plain` has the classes of
+    plain tensors while `special` is 0, and is empty otherwise, so that a function with a shorter
+    path for plain tensors makes a single look-up.
     """
 
     __slots__ = ("grad_off", "plain", "special", "timed", "tracers")
@@ -58,10 +58,10 @@ class _ThreadModes(threading.local):
 
 
 # Note [Ctrl-C and grad mode]
-# KeyboardInterrupt is raised when Python calls a function, returns from one of C or goes round a
-# loop, never at a plain assignment. Code that switches grad mode off for a while therefore does so
-# inside of `try`, and in `finally` first assigns `tls.grad = True`, if it was on, before it calls
-# anything: otherwise a Ctrl-C at that call would leave the main thread without recording forever.
+# Python raises KeyboardInterrupt when it calls a function, returns from a C function or repeats a
+# loop, never at a plain assignment. Code that switches grad mode off temporarily therefore does so
+# inside `try`. In `finally` it first assigns `tls.grad = True`, if it was on, before any call:
+# otherwise a Ctrl-C at that call would leave recording off in the main thread.
 modes = _Modes()
 tls = _ThreadModes()
 _modes_lock = threading.Lock()
@@ -105,8 +105,8 @@ def count_tracers(change: int) -> None:
 
 
 def runs_plain() -> bool:
-    """Return whether calls on plain tensors run as they are in this thread: no interpreter sees
-    them, and no tangent exists.
+    """Return whether calls on plain tensors in this thread run directly: no interpreter gets them,
+    and no tangent exists.
 
     Note    called where modes.special is not zero
     """
@@ -172,7 +172,7 @@ def set_grad_mode(enabled: bool) -> None:
         with _modes_lock:
             modes.grad_off += 1
             tls.is_counted = True
-    # Last: Ctrl-C in here leaves grad mode as it was.
+    # Last, so that a Ctrl-C in this function leaves grad mode unchanged.
     tls.grad = enabled
 
 
@@ -204,9 +204,7 @@ class _GradMode:
         set_grad_mode(self._previous.pop())
 
     def _again(self) -> _GradMode:
-        """Return the context that a call of a decorated function enters: others may run at the same
-        time.
-        """
+        """Return a new context for a call of a decorated function, because calls may overlap."""
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -353,7 +351,7 @@ class inference_mode(_BareDecorator):
         self._outside.append(tls.inference)
         self._previous.append(tls.grad)
         set_grad_mode(tls.grad and not self._mode)
-        tls.inference = self._mode  # last: Ctrl-C in here leaves both modes as they were
+        tls.inference = self._mode  # last: Ctrl-C before it leaves both modes unchanged
 
     def __exit__(
         self,
@@ -361,7 +359,7 @@ class inference_mode(_BareDecorator):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        tls.inference = self._outside[-1]  # before any call, at which Ctrl-C could come in
+        tls.inference = self._outside[-1]  # before any call, where Ctrl-C may be raised
         if self._previous[-1]:
             tls.grad = True  # See Note [Ctrl-C and grad mode]
         try:

@@ -18,7 +18,7 @@ next_sequence_number: Callable[[], int] = itertools.count().__next__
 
 
 class Hooks:
-    """Hooks of one Node: on its outputs' gradients before it runs, and on its results after.
+    """Hooks of one Node: on the gradients of its outputs before it runs, and on its results after.
 
     Each list is a dict id -> function, so that a removed hook leaves the others in order.
     """
@@ -67,7 +67,7 @@ class Node:
     undefined gradients.
 
     Note    `output_layout` is the output's (for several outputs: a tuple); `fresh` means that apply
-            returns arrays that nobody else holds, so that a gradient may be taken over instead of
+            returns new arrays, so that a gradient may be kept instead of
             copied
     Thread  built by the recording thread; run by one engine thread at a time for a pass, several
             passes may overlap
@@ -76,8 +76,8 @@ class Node:
     __slots__ = ("__weakref__", "_called", "edges", "hooks", "output_layout", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
-    # Whether apply must be called where no output got a gradient; other Nodes then give None to all
-    # inputs.
+    # Whether apply is called even if no output got a gradient. Other Nodes return None for all
+    # inputs then.
     accepts_undefined: ClassVar[bool] = False
     # Whether apply takes sparse gradients; otherwise they are converted to dense ones.
     takes_sparse: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class Node:
     # Guards where the first hook of a Node, or of a leaf, is stored: two threads may both add one.
     # Nothing is made or called while it is held.
     _first_hook_lock: ClassVar[threading.Lock] = threading.Lock()
-    _called: str  # only set where its name is not that of its class; only a CallNode has one
+    _called: str  # set only if the name differs from that of the class; only a CallNode has one
     edges: tuple[Any, ...]
     hooks: Hooks | None
     output_layout: Any

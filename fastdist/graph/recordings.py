@@ -11,7 +11,7 @@ from ..instrumentation.time_ranges import Recording, TimeRange, time_ranges
 from ..system.forked_locks import renew_in_children
 from .modes import count_tracers, modes
 
-# Guards the two names below it.
+# Guards the next two names.
 _lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_lock")
 _num_open = 0

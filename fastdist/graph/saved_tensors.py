@@ -1,4 +1,4 @@
-"""Hooks on what Nodes save: tensors are packed when they are saved, and unpacked when asked for.
+"""Hooks on tensors that Nodes save, which pack a tensor when it is saved and unpack it when read.
 
 A Node that saves under hooks holds a PackedTensor instead of the tensor. It has the few attributes
 of a Tensor that Nodes read, and calls the unpack hook when its array is read. While hooks are open

@@ -141,7 +141,7 @@ def retain_grad(self: Tensor) -> None:
 
     def keep(grad: Tensor | None) -> None:
         if grad is not None:
-            # A copy: the gradient may be one number in an expanded array, or be shared with others.
+            # A copy, because the gradient may be an expanded array of one number, or shared.
             extra.grad = _copy(grad) if extra.grad is None else extra.grad + grad
 
     node = node_of(self._edge)

@@ -1,4 +1,4 @@
-"""Saved values of Nodes as they are read: checked, and with their former edges."""
+"""Reading the saved values of Nodes: they are checked, and get back their edges in the graph."""
 
 from __future__ import annotations
 

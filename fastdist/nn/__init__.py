@@ -2,11 +2,11 @@
 
 Read `Module` in this order: module_tree.py (parameters, buffers and children by name, and walks
 over them), state_dict.py (saving and loading), module_hooks.py (hooks around forward), module.py
-(calling, moving, showing), module_ranges.py (calls under a profiler). Each other file holds one
-family of modules, thin around its functions in `functional`; positional.py has the forms of these
-functions that `fastdist` itself offers. init.py draws initial values from fastdist's generators, so
-that manual_seed makes a model the same everywhere. Modules hold no locks and no raw arrays: they
-pickle, and so can be sent by RPC.
+(calls, moves, repr), module_ranges.py (calls under a profiler). Each other file holds one family of
+modules, which wrap its functions in `functional`; positional.py has the forms of these functions in
+the package `fastdist`. init.py draws initial values from fastdist's generators, so that manual_seed
+makes a model the same everywhere. Modules hold no locks and no raw arrays, so they can be pickled
+and sent by RPC.
 """
 
 from __future__ import annotations

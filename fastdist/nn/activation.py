@@ -320,7 +320,7 @@ class PReLU(Module):
 
 
 class GELU(Module):
-    """Multiplies x by the probability that a normal number lies below it.
+    """Multiplies x by the probability that a standard normal number is below x.
 
     Args:
         approximate: "none", or "tanh" for a cheaper formula.

@@ -21,8 +21,8 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The log probabilities of targets, and their negative mean: the frequent classes, below the
-    first cutoff, have their own scores, the others share a cluster's and a smaller layer.
+    """The log probabilities of targets, and their negative mean. Each frequent class, below the
+    first cutoff, has its score in the head; the other classes are in clusters with smaller layers.
 
     Shape   (N, in_features), (N,) or (in_features,), () -> (N,) or (), and ()
     Source  Grave et al. 2017, "Efficient softmax approximation for GPUs"

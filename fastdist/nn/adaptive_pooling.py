@@ -15,7 +15,7 @@ class _AdaptivePool(_Pool):
         self.output_size = output_size
 
     def extra_repr(self) -> str:
-        """Return the lengths asked for."""
+        """Return the output lengths."""
         return f"output_size={self.output_size}"
 
 

@@ -18,7 +18,7 @@ Grads = tuple[Any, ...]
 
 
 class _Seam(Function):
-    """Gives its tensors on as they are; `see` takes their gradients and returns them."""
+    """Returns its tensors unchanged; backward passes their gradients through `see`."""
 
     generate_vmap_rule = True
 
@@ -43,7 +43,7 @@ class BackwardWatch:
     """One call of a module with backward hooks: pre are called with (module, grad_output), full
     with (module, grad_input, grad_output).
 
-    Thread  made by the call; told by whichever thread runs the pass
+    Thread  created by the call; used by the thread that runs the pass
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BackwardWatch:
             behind = _pass_seam(result, self._take_grad_output)[0]
             # A named tuple, which takes its fields one by one, stays one.
             return result._make(behind) if hasattr(result, "_make") else behind
-        return result  # as in PyTorch, tensors inside of other objects are ignored
+        return result  # as in PyTorch, tensors in other objects are ignored
 
     def _take_grad_output(self, grads: Grads) -> Grads:
         for hook in self._pre:

@@ -1,4 +1,4 @@
-"""Batch and instance normalisation, with the running numbers that stand in for a batch's own."""
+"""Batch and instance normalisation, with running means and variances for evaluation."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class BatchNorm1d(_BatchNorm):
     """Normalizes each channel of a batch to mean 0 and variance 1, then scales and shifts it.
 
     Shape   (N, C) or (N, C, L) -> the same
-    Note    running_mean and running_var move by momentum towards each batch's (None: they are the
-            means over all batches), and stand in for it in evaluation mode
+    Note    running_mean and running_var are running averages of the batches' mean and variance with
+            momentum (None: averages of all batches). Evaluation mode normalizes by them
     Source  Ioffe and Szegedy 2015, "Batch Normalization"
 
     Args:

@@ -72,7 +72,7 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Calls its modules one after the other, each on what the one before returned.
+    """Calls its modules one after another, each with the result of the one before.
 
     Made of modules, or of one OrderedDict of name -> module
 
@@ -122,7 +122,7 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules whose parameters are found; it has no forward.
+    """A list of modules, which registers them as children; it has no forward.
 
     Args:
         modules: The modules in order; none if None.
@@ -173,7 +173,7 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules whose parameters are found, in order of insertion; it has no forward.
+    """A dict of modules in order of insertion, which registers them as children; it has no forward.
 
     Args:
         modules: Names and modules; none if None.
@@ -231,7 +231,7 @@ class ModuleDict(Module):
         self._modules.clear()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules by name; those of names that are there are replaced."""
+        """Add modules by name; a module of an existing name is replaced."""
         named = modules if hasattr(modules, "keys") else finite_list(modules)
         for name, module in dict(named).items():
             self[name] = module

@@ -25,7 +25,7 @@ _TRANSPOSED = (
 
 
 def repeated(value: Any, count: int) -> Any:
-    """Return value once for each of count axes; a tuple or list of any length as it is."""
+    """Return value repeated for count axes; a tuple or list is returned unchanged."""
     return tuple(value) if isinstance(value, tuple | list) else (value,) * count
 
 

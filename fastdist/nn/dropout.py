@@ -1,4 +1,4 @@
-"""Dropout: what is set to 0, or to selu's lowest value, at random while training."""
+"""Dropout: random elements are set to 0, or to selu's lowest value, during training."""
 
 from __future__ import annotations
 

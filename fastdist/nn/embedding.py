@@ -65,7 +65,9 @@ class _Table(Module):
                 self.weight[self.padding_idx].zero_()
 
     def _shown(self, **more: tuple[Any, Any]) -> str:
-        """Return the sizes, and of `more`, name to value and default, what is not by default."""
+        """Return the sizes, and the options of more (name to value and default) that differ from
+        defaults.
+        """
         shown = [f"{self.num_embeddings}, {self.embedding_dim}"]
         for name, (value, usual) in more.items():
             if value != usual:

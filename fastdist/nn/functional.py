@@ -99,7 +99,7 @@ def log_softmax(
     return _ops["log_softmax"](input, _softmax_dim("log_softmax", input, dim), dtype)
 
 
-# The numbers by which grid_sampler knows its modes.
+# The numbers of grid_sampler's modes.
 GRID_SAMPLE_INTERPOLATION_MODES: dict[str, int] = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES: dict[str, int] = {"zeros": 0, "border": 1, "reflection": 2}
 

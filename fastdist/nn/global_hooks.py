@@ -1,4 +1,4 @@
-"""Hooks of all modules: around every call, and at every registration of a part of a module.
+"""Hooks of all modules: around every call, and at every registration of a parameter or child.
 
 They are for debugging and profiling. Names and arguments are those of PyTorch's nn/modules/module.
 """

@@ -34,11 +34,11 @@ from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 
 class LazyModuleMixin:
-    """Stands before a Module among the bases of one whose parameters are UninitializedParameters:
-    at its first call, initialize_parameters() of the arguments gives them shapes, and the module
-    becomes one of `cls_to_become`.
+    """The first base of a Module whose parameters are UninitializedParameters. Its first call runs
+    initialize_parameters() with the arguments, which gives the parameters shapes, and changes the
+    class of the module to `cls_to_become`.
 
-    Note    loading a state dict gives the shapes, too; the class changes at the first call
+    Note    load_state_dict sets the shapes as well; the class still changes at the first call
     """
 
     cls_to_become: type[Any] | None = None

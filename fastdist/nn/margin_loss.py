@@ -11,7 +11,7 @@ from .module import Module
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The distance input where target is 1, what it lacks of margin where target is -1."""
+    """input, a distance, where target is 1; max(0, margin - input) where target is -1."""
 
     def __init__(
         self,
@@ -43,9 +43,7 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """The amount by which the first input is not margin above the second, or below it where target
-    is -1.
-    """
+    """max(0, -target * (input1 - input2) + margin) for targets 1 and -1."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -55,9 +53,7 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cosine of the angle between the inputs where target is 1, what it is above margin where
-    target is -1.
-    """
+    """1 - cos(input1, input2) where target is 1; max(0, cos - margin) where target is -1."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -75,7 +71,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The amount by which the target classes' scores are not 1 above the others'."""
+    """The sum of max(0, 1 - (target's score - other's score)) over targets and other classes."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -93,7 +89,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The amount by which the target class's score is not margin above the others', to the power p.
+    """The sum of max(0, margin - target's score + other's score) ** p over the other classes.
 
     Raises  ValueError for a p other than 1 and 2, or a weight that is not a vector
     """

@@ -75,8 +75,7 @@ class Module(StateDict):
 
     _forward_hooks: Hooks
     _forward_pre_hooks: Hooks
-    # Whether __init__ passes what it is given on to the next class, for modules that are also
-    # something else.
+    # Whether __init__ passes its arguments to the next class, for modules with other bases.
     call_super_init = False
     # Legacy flag, ignored; kept for compatibility.
     dump_patches = False
@@ -124,7 +123,7 @@ class Module(StateDict):
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, args) before forward; what it returns takes the arguments' place.
+        """Call hook(module, args) before forward; its result replaces the arguments.
 
         Note    with_kwargs: hook(module, args, kwargs), which returns None or both
         """
@@ -138,7 +137,7 @@ class Module(StateDict):
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call hook(module, args, output) after forward; what it returns takes the output's place.
+        """Call hook(module, args, output) after forward; its result replaces the output.
 
         Note    with_kwargs: hook(module, args, kwargs, output); always_call: also when forward
                 raised, with None for the output
@@ -149,18 +148,18 @@ class Module(StateDict):
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) when the gradients of a call's arguments are
-        there; what it returns takes grad_input's place.
+        """Call hook(module, grad_input, grad_output) once the gradients of a call's arguments are
+        computed; its result replaces grad_input.
 
         Note    keyword arguments are not passed to the hook
         """
         self.__require_other("old")
-        # Among the forward hooks, so that a module without any asks for nothing more at a call.
+        # Stored with the forward hooks, so that a call makes a single check for hooks.
         return add_hook(self._forward_hooks, Hook(hook, backward="full"), prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, grad_input, grad_output) with the gradients of the last operation of a
-        call, as PyTorch's older programs do; register_full_backward_hook tells those of the call.
+        call: PyTorch's older hook. register_full_backward_hook passes the gradients of the call.
 
         Raises  RuntimeError where the module has hooks of the other kind
         """
@@ -177,8 +176,8 @@ class Module(StateDict):
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, grad_output) when the gradients of a call's results are there; what it
-        returns takes their place.
+        """Call hook(module, grad_output) once the gradients of a call's results are computed; its
+        result replaces them.
         """
         return add_hook(self._forward_hooks, Hook(hook, backward="pre"), prepend=prepend)
 
@@ -201,7 +200,7 @@ class Module(StateDict):
         return "full" in kinds if kinds else None
 
     def train(self, mode: bool = True) -> Self:
-        """Put this module and all below it into training mode, or out of it.
+        """Set training mode, or evaluation mode, in this module and all modules in it.
 
         Raises  ValueError for a value that is not a bool
         """
@@ -213,7 +212,7 @@ class Module(StateDict):
         return self
 
     def eval(self) -> Self:
-        """Put this module and all below it into evaluation mode."""
+        """Set evaluation mode in this module and all modules in it."""
         return self.train(False)
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
@@ -224,7 +223,7 @@ class Module(StateDict):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Ask for gradients of all parameters, or no longer."""
+        """Set requires_grad of all parameters."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
@@ -238,10 +237,10 @@ class Module(StateDict):
         """Move this module's tensors to a device, or convert its floating ones to a dtype.
 
         Called as to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...),
-        which is for tensors with four or five axes
+        which is for tensors with four or five axes.
 
-        Raises  TypeError for a dtype that is not floating, RuntimeError for such a tensor of other
-                axes than the format orders
+        Raises  TypeError for a dtype that is not floating, RuntimeError for a tensor with a number
+                of axes that the memory format does not order
 
         Args:
             *args: A device, a dtype, a device and a dtype, or a tensor.
@@ -306,7 +305,9 @@ class Module(StateDict):
         return Module.to(self, "cpu")
 
     def cuda(self, device: int | str | Device | None = None) -> Self:
-        """Move this module's tensors to an NVIDIA GPU, this thread's own unless told otherwise."""
+        """Move this module's tensors to an NVIDIA GPU, by default the current one of this
+        thread.
+        """
         if isinstance(device, int):
             device = f"cuda:{device}"
         return Module.to(self, "cuda" if device is None else device)
@@ -324,7 +325,7 @@ class Module(StateDict):
         raise DeviceError(no_such_device("mtia"))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Leave the module as it is, and say so once: it runs as it is written."""
+        """Do nothing, with one warning: the module runs uncompiled."""
         runs_as_it_is("compile()")
 
     def share_memory(self) -> Self:
@@ -337,14 +338,14 @@ class Module(StateDict):
         parameters = list(self.parameters())
         for one in (*parameters, *self.buffers()):
             if is_lazy(one):
-                one.share_memory_()  # says that there is nothing to share
+                one.share_memory_()  # raises the error for a tensor without memory
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
         share([*parameters, *grads, *self.buffers()])
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Move this module to a device without its numbers: parameters and buffers are new there,
-        and hold what nobody has set.
+        """Replace parameters and buffers by uninitialized ones on a device, without a copy of their
+        numbers.
         """
         return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
 

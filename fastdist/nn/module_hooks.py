@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class Hook(NamedTuple):
-    """One registered function and how it wants to be called; `backward` is "pre" or "full" where it
-    waits for the gradients of a call, "old" for those of its last operation.
+    """A registered function and its options. `backward` is "pre" or "full" for hooks on the
+    gradients of a call, "old" for hooks on the gradients of its last operation.
     """
 
     call: Callable[..., Any]
@@ -31,7 +31,7 @@ GLOBAL_HOOKS: Hooks = {}
 
 
 def add_hook(hooks: Hooks, hook: Hook, *, prepend: bool) -> RemovableHandle:
-    """Put a hook behind the others, or before them; return what takes it away."""
+    """Add a hook after the others, or before them; return the handle that removes it."""
     others = dict(hooks)
     handle = RemovableHandle(hooks, hook)  # type: ignore[arg-type]
     if prepend:

@@ -50,7 +50,7 @@ class _Numbers:
     def forget(self) -> None:
         """Start counting again."""
         self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
-        # One of Python's own: `next` of it is not interrupted by other threads.
+        # itertools.count: its `next` is atomic.
         self._next: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def name_of(self, module: Module) -> str:

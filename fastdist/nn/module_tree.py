@@ -9,19 +9,19 @@ from ..core.short_repr import short_repr
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
 
-# Functions of users that each registration calls with the module, the name and the value, which
-# the result replaces unless it is None: see global_hooks.py.
+# Users' functions that each registration calls with the module, the name and the value. A result
+# other than None replaces the value: see global_hooks.py.
 PARAMETER_HOOKS: dict[int, Callable[..., Any]] = {}
 BUFFER_HOOKS: dict[int, Callable[..., Any]] = {}
 MODULE_HOOKS: dict[int, Callable[..., Any]] = {}
 
-# A Module. This file stands below module.py and cannot name it.
+# A Module. module.py imports this file, which therefore cannot name the class.
 Child = Any
 
 
 class ModuleTree:
-    """Attributes that are parameters, buffers or modules are found by the walks below; any other
-    attribute is an ordinary one.
+    """Registers attributes that are parameters, buffers or modules, so that the iterators below
+    find them; other attributes are ordinary ones.
 
     Thread  a module is changed by one thread at a time; any number may read and call it
     """
@@ -41,7 +41,7 @@ class ModuleTree:
         put(self, "_non_persistent_buffers_set", set())
 
     def __getattr__(self, name: str) -> Any:
-        # Called only when there is no ordinary attribute of that name.
+        # Python calls this only if there is no ordinary attribute of the name.
         state = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
             found = state.get(kind)
@@ -121,7 +121,7 @@ class ModuleTree:
         """Add a tensor that is not a parameter but moves with the module, and by default is saved
         with it.
 
-        Raises  KeyError for a name that is taken or has a dot, TypeError for what is no Tensor
+        Raises  KeyError for a name that exists or has a dot, TypeError if tensor is not a Tensor
         """
         self.__require_name(name, "buffer", "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -138,7 +138,7 @@ class ModuleTree:
     def add_module(self, name: str, module: Child) -> None:
         """Add a child module, or None to keep its place.
 
-        Raises  KeyError for a name that is taken or has a dot, TypeError for what is no Module
+        Raises  KeyError for a name that exists or has a dot, TypeError if module is not a Module
         """
         if module is not None and not isinstance(module, ModuleTree):
             given = module if isinstance(module, type) else type(module)
@@ -177,7 +177,7 @@ class ModuleTree:
     def named_modules(
         self, memo: set[Child] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Child]]:
-        """Yield path and module of this module and all below it, parents first."""
+        """Yield the path and module of this module and all its descendants, parents first."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -190,14 +190,14 @@ class ModuleTree:
                 yield from module.named_modules(memo, path, remove_duplicate)
 
     def modules(self) -> Iterator[Child]:
-        """Yield this module and all below it, each once."""
+        """Yield this module and its descendants, each once."""
         for _, module in self.named_modules():
             yield module
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Yield path and parameter of this module and, if recurse, of all below it."""
+        """Yield the path and parameter of this module and, if recurse, of its descendants."""
         return self.__members(lambda m: m._parameters, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -208,7 +208,7 @@ class ModuleTree:
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Yield path and buffer of this module and, if recurse, of all below it."""
+        """Yield the path and buffer of this module and, if recurse, of its descendants."""
         return self.__members(lambda m: m._buffers, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -254,8 +254,8 @@ class ModuleTree:
     def set_submodule(self, target: str, module: Child, strict: bool = False) -> None:
         """Put a module at a dotted path; with strict, only where there is one already.
 
-        Raises  ValueError for no path or what is no Module, AttributeError where what is there is
-                none, or nothing is
+        Raises  ValueError for an empty path or a value that is not a Module, AttributeError if the
+                path leads to no module
         """
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
@@ -304,7 +304,7 @@ def _require_none(value: object, place: str) -> None:
 
 
 def _through(hooks: dict[int, Callable[..., Any]], module: Child, name: str, value: Any) -> Any:
-    """Return the value that the hooks of a registration leave; None has no registration."""
+    """Return the value after the registration hooks; None is not registered."""
     if hooks and value is not None:
         for hook in tuple(hooks.values()):
             changed = hook(module, name, value)

@@ -19,7 +19,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """Lets num_heads heads attend, each in a part of embed_dim, and joins what they found.
+    """Attention by num_heads heads, each on a part of embed_dim; their results are concatenated.
 
     Shape   (n, batch, embed_dim), (m, batch, kdim), (m, batch, vdim) -> (n, batch, embed_dim) and
             weights (batch, n, m); (batch, n, ...) with batch_first; or all without batch
@@ -130,8 +130,8 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the attended values, and the weights if they are needed.
 
-        A key_padding_mask says which keys nobody may look at; a mask of bool is true where one may
-        not look.
+        A key_padding_mask is True at keys that are masked for all queries; an attn_mask of bool is
+        True where a query may not attend to a key.
         """
         padding = added_mask(
             key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask"

@@ -205,8 +205,8 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images as Torch7 had it: the first channel counts as a neighbour of all
-    that are not below it.
+    """LocalResponseNorm of images as in Torch7: near the first channel, the window is not shortened
+    but repeats the first channel.
 
     Shape   (N, C, H, W) -> the same
     """

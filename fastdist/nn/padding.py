@@ -117,19 +117,19 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Repeats what stands at the ends of the last axis."""
+    """Pads the last axis with copies of its first and last element."""
 
     _axes = 1
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Repeats what stands at the border of the last two axes."""
+    """Pads the last two axes with copies of the border elements."""
 
     _axes = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Repeats what stands at the border of the last three axes."""
+    """Pads the last three axes with copies of the border elements."""
 
     _axes = 3
 
@@ -146,18 +146,18 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Goes on with the other end of the last axis."""
+    """Pads the last axis with elements from its opposite end."""
 
     _axes = 1
 
 
 class CircularPad2d(_CircularPadNd):
-    """Goes on with the other side of the last two axes."""
+    """Pads the last two axes with elements from the opposite sides."""
 
     _axes = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Goes on with the other side of the last three axes."""
+    """Pads the last three axes with elements from the opposite sides."""
 
     _axes = 3

@@ -39,7 +39,7 @@ class UninitializedTensorMixin:
     def materialize(
         self, shape: Sequence[int], device: Any = None, dtype: DType | None = None
     ) -> None:
-        """Take a shape, with numbers that nobody has set, and become an ordinary tensor."""
+        """Become an ordinary, uninitialized tensor of a shape."""
         own: Any = self
         now = own.data
         made = empty(shape, device=device or now.device, dtype=dtype or now.dtype)
@@ -48,7 +48,7 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
-        """Raise, for there is none."""
+        """Raise an error: there is no shape yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually "
             "happens in `load_state_dict` when trying to load an uninitialized parameter into an "

@@ -34,7 +34,7 @@ def _described(name: object, value: Any, *, by_class: bool) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters that are found; Tensors become Parameters, other things stay."""
+    """A list that registers parameters; Tensors become Parameters, other values are kept."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict of parameters that are found; Tensors become Parameters, other things stay."""
+    """A dict that registers parameters; Tensors become Parameters, other values are kept."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from .module import Module
 
 
 class _Pool(Module):
-    # That of nn.functional.
+    # The function of nn.functional.
     _function = ""
 
     def _pool(self, *arguments: Any, **options: Any) -> Any:

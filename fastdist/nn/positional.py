@@ -1,9 +1,9 @@
 """Functions of nn.functional under the signatures that PyTorch's top level has for them.
 
-`fastdist.batch_norm` and kin are what PyTorch's own nn.functional calls: arguments stand in another
-order, modes and reductions are numbers (0 none, 1 mean, 2 sum), and `cudnn_enabled` asks for a
-library that is not here. A loss whose reduction is not given is not reduced, whatever PyTorch's
-documentation says: its own functions are so.
+PyTorch's nn.functional calls `torch.batch_norm` and similar functions, whose arguments have another
+order. Modes and reductions are numbers (0 none, 1 mean, 2 sum), and `cudnn_enabled` is ignored. A
+loss without a given reduction is not reduced, as in PyTorch's functions but not in its
+documentation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BAGS = ("sum", "mean", "max")
 
 
 def _word(what: str, words: tuple[str, ...], number: int) -> str:
-    """Return the word that a number stands for.
+    """Return the word of a number.
 
     Raises  ValueError for a number without a meaning, TypeError for a value that is not a number
     """
@@ -99,7 +99,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return nn.functional.embedding; a padding_idx of -1 is none."""
+    """Return nn.functional.embedding; a padding_idx of -1 means no padding."""
     padding = None if padding_idx == -1 else padding_idx
     return F.embedding(
         indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse

@@ -31,7 +31,7 @@ def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
 
 
 def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
-    """Return sizes, with those of the last axes in the place of None."""
+    """Return sizes with None replaced by the defaults of the last axes."""
     if isinstance(out_size, int | Tensor):
         return out_size
     if len(defaults) <= len(out_size):
@@ -53,7 +53,7 @@ def consume_prefix_in_state_dict_if_present(
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
     metadata = getattr(state_dict, "_metadata", {})
     for key in [key for key in metadata if key]:
-        # The entry of the model itself replaces that of its wrapper, whose key is empty.
+        # The entry of the model replaces the entry of its wrapper, which has the empty key.
         if key.startswith(prefix) or key == prefix.replace(".", ""):
             metadata[key[len(prefix) :]] = metadata.pop(key)
 

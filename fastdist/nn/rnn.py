@@ -148,7 +148,7 @@ class RNNBase(Module):
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise unless input and hidden fit the weights and each other."""
+        """Raise if input or hidden has a wrong shape."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
         if hidden.dtype is not input.dtype:
@@ -402,7 +402,7 @@ class LSTM(RNNBase):
         return count, batch, self.hidden_size
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise unless input, h and c fit the weights and each other."""
+        """Raise if input, h or c has a wrong shape."""
         self.check_input(input, batch_sizes)
         expected = (
             self.get_expected_hidden_size(input, batch_sizes),

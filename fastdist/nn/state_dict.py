@@ -211,8 +211,8 @@ class StateDict(ModuleTree):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's own entries, not those below it; overridden by a class that reads what
-        older versions of it (local_metadata's "version") have saved.
+        """Load this module's entries, not those of its children; overridden by a class that reads
+        what older versions of it (local_metadata's "version") have saved.
         """
         lists = (missing_keys, unexpected_keys, error_msgs)
         for hook in self.__state_hooks("pre-load"):
@@ -243,7 +243,7 @@ class StateDict(ModuleTree):
                     unexpected_keys.append(key)
 
     def __load(self, name: str, tensor: Tensor, key: str, given: Any, assign: bool) -> str | None:
-        """Write one entry into its tensor; return what is wrong with it, if anything is."""
+        """Write one entry into its tensor; return the text of an error, or None."""
         if not isinstance(given, Tensor):
             return (
                 f'While copying the parameter named "{key}", expected fastdist.Tensor but '
@@ -270,7 +270,7 @@ class StateDict(ModuleTree):
 
 
 def _copy(tensor: Tensor, key: str, given: Tensor) -> str | None:
-    """Write an entry into its tensor; return what is wrong with it, if anything is."""
+    """Write an entry into its tensor; return the text of an error, or None."""
     if tensor.is_meta and not given.is_meta:
         warn_caller(
             f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "

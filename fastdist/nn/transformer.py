@@ -26,7 +26,7 @@ Activation = str | Callable[[Tensor], Tensor]
 def generate_square_subsequent_mask(
     sz: int, device: Any = None, dtype: DType | None = None
 ) -> Tensor:
-    """Return a mask to be added that lets nobody look ahead: -inf above the diagonal, else 0."""
+    """Return the causal mask to add to scores: -inf above the diagonal, else 0."""
     return full((sz, sz), -math.inf, dtype=dtype, device=device).triu(1)
 
 
@@ -47,7 +47,7 @@ def _relu_or_gelu(activation: Callable[[Tensor], Tensor]) -> int:
 
 
 def _is_causal(mask: Any, is_causal: bool | None, size: int) -> bool:
-    """Return whether mask lets nobody look ahead, found out where is_causal does not say."""
+    """Return is_causal, or whether mask is the causal mask if is_causal is None."""
     if is_causal is not None or mask is None:
         return is_causal is True
     causal: Any = generate_square_subsequent_mask(size, mask.device, mask.dtype)
@@ -200,10 +200,10 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """num_layers copies of a layer, one after the other.
+    """num_layers copies of a layer, applied one after another.
 
-    Note    enable_nested_tensor and mask_check are taken and change nothing: padded positions are
-            computed with the others
+    Note    enable_nested_tensor and mask_check are ignored: padded positions are computed with the
+            others
     """
 
     def __init__(
@@ -229,7 +229,9 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """Return src after all layers; whether mask is causal is found out if is_causal is None."""
+        """Return src after all layers; if is_causal is None, the mask is compared with the causal
+        one.
+        """
         padding = added_mask(src_key_padding_mask, "src_key_padding_mask", src.dtype, mask, "mask")
         mask = added_mask(mask, "mask", src.dtype)
         length = _length(src, self.layers[0].self_attn.batch_first)
@@ -241,7 +243,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """num_layers copies of a layer, one after the other; all attend to the same memory."""
+    """num_layers copies of a layer, applied one after another; all attend to the same memory."""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -260,7 +262,9 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return tgt after all layers; whether tgt_mask is causal is found out if not told."""
+        """Return tgt after all layers; without tgt_is_causal, tgt_mask is compared with the causal
+        mask.
+        """
         length = _length(tgt, self.layers[0].self_attn.batch_first)
         causal = _is_causal(tgt_mask, tgt_is_causal, length)
         output = tgt
@@ -279,7 +283,7 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that attends to what it made.
+    """An encoder, and a decoder that attends to its output.
 
     Shape   src (n, batch, d_model), tgt (m, batch, d_model) -> (m, batch, d_model); batch first
             with batch_first; or without batch

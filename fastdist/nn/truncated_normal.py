@@ -55,7 +55,7 @@ def _in_a_tail(
 ) -> Propose:
     """Propose exponential distances from the bound that is nearer to the mean."""
     nearest, sign, rate = (a, 1.0, low) if low > 0 else (b, -1.0, -high)
-    # The probability that such a number does not pass the other bound.
+    # The probability that such a number is within the upper bound.
     inside = -math.expm1(-rate * (high - low)) if high > low else 0.0
 
     def propose(count: int) -> tuple[Array, Array]:

@@ -1,13 +1,17 @@
-"""Optimisers: what turns gradients into changes of parameters.
+"""Optimisers, which update parameters from their gradients.
 
-optimizer.py is the base class: groups, state, and a step over all parameters, with their own
-`.grad` or (step_with) with other gradients; hooks.py and saving.py have its hooks and state dicts,
-counted.py the parts that optimisers with step counts share. Each of the other files defines one
-step of one method on one parameter, in the scalar language of the ops: a program of several lines,
-which updates.py runs over all parameters of a group in one launch, or single lines, which fused.py
-passes to the backend, or to autograd where the step is differentiable. So optimisers need no
-special kernels, and parameters stay separate tensors. lr_scheduler changes the learning rate over
-time, swa_utils averages parameters; step_ranges.py reports steps to a profile.
+optimizer.py     the base class: groups, state, and a step by `.grad` or by given gradients
+hooks.py         hooks around a step
+saving.py        state dicts
+counted.py       the base of optimisers that count their steps
+updates.py       runs a program of several lines over all parameters of a group in one launch
+fused.py         runs single lines on the backend, or by autograd in a differentiable step
+step_ranges.py   reports steps to a profile
+lr_scheduler/    changes the learning rate over time
+swa_utils.py     averages parameters
+
+Each of the other files defines one step of one method on one parameter, in the scalar language of
+the ops. So optimisers need no special kernels, and parameters stay separate tensors.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _orthogonal(
 ) -> Tensor:
     """Return nearly U V^T of a matrix U S V^T: the singular values end between 0.5 and 1.5.
 
-    Source  Newton and Schulz's iteration, of which a quintic grows fastest from 0
+    Source  Newton and Schulz's iteration, with the quintic of the steepest slope at 0
     """
     if steps >= 100:
         raise ValueError(

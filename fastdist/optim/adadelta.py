@@ -18,7 +18,7 @@ _descend = fused("p - lr * delta", "p", "delta", "lr")
 
 
 class Adadelta(CountedOptimizer):
-    """Steps by the ratio of the running sizes of what was changed and of the gradients.
+    """Steps by the ratio of running root mean squares: of past updates over gradients.
 
     Raises  ValueError for options out of range
     Source  Zeiler 2012, "ADADELTA: An Adaptive Learning Rate Method"
@@ -65,7 +65,7 @@ class Adadelta(CountedOptimizer):
         d = direction(maximize=group["maximize"], weight_decay=decay)
         spread = fused(f"d = {d}; rho * v + new * d * d", "v", "g", "p", "rho", "new", "decay")
         spread(squares, gradient, parameter, rho, 1.0 - rho, decay)
-        # Kept for a moment: both what follows need it, and each overwrites what it is made of.
+        # A temporary: both updates below need it, and each overwrites one of its inputs.
         delta = empty_like(parameter)
         weigh = fused(
             f"sqrt(u + eps) / sqrt(v + eps) * {d}", "delta", "u", "v", "g", "p", "eps", "decay"

@@ -114,7 +114,7 @@ class ASGD(CountedOptimizer):
         return [1.0 - lambd * eta, eta, group["weight_decay"], mu]
 
     def _next(self, group: Group, step: Any, state: dict[str, Any]) -> list[Any]:
-        """Return the numbers of one step, and leave those of the next."""
+        """Return the numbers of this step, and store the numbers of the next one."""
         lr, lambd, kept = group["lr"], group["lambd"], [state["eta"], state["mu"]]
         eta, mu = [float(one.item()) for one in kept]
         next_eta = float(lr / ((1.0 + lambd * lr * step) ** group["alpha"]))

@@ -18,9 +18,9 @@ from .options import require_for_fused, require_no_lists, require_not_captured
 class CountedOptimizer(Optimizer):
     """Keeps a Tensor "step" of one number for each parameter, as PyTorch's state dicts have it.
 
-    Note    it lies on the CPU, where it is read at each step, unless the group is capturable or
-            fused; foreach and fused change nothing else: all parameters that lie alike are stepped
-            in one launch as it is
+    Note    the count is on the CPU, where each step reads it, unless the group is capturable or
+            fused; foreach and fused change nothing else, because parameters of equal layouts share
+            one launch in any case
     """
 
     # Default values of options that did not exist when a state dict was saved.
@@ -32,7 +32,7 @@ class CountedOptimizer(Optimizer):
     }
     # Numbers of the state that are kept as Tensors of one element.
     _numbers: ClassVar[tuple[str, ...]] = ("step",)
-    # Whether a differentiable step goes on with the count as a Tensor.
+    # Whether a differentiable step computes with the count as a Tensor.
     _differentiates_steps = False
     _on_devices = "params and state_steps must be on supported devices"
 
@@ -69,9 +69,10 @@ class CountedOptimizer(Optimizer):
     def count_all(
         self, group: Group, parameters: list[Tensor], states: list[dict[str, Any]]
     ) -> list[Any]:
-        """Count one more step of parameters; return for each its number of steps: a number, or a
-        Tensor where PyTorch goes on with one, which rounds what follows from it. Counts on a device
-        are one column for all: see Note [Numbers on a device].
+        """Count one more step of parameters, and return the number of steps of each.
+
+        It is a Python number, or a Tensor where PyTorch computes with a Tensor, which rounds
+        differently. Counts on a device are one column: see Note [Numbers on a device].
 
         Raises  AssertionError for options that PyTorch's step refuses, RuntimeError while a graph
                 is captured that would not count

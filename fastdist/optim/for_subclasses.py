@@ -112,8 +112,8 @@ def _to_scalar(x: Any) -> Any:
 
 
 def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
-    """Replace complex entries of params, and those in their places of the other lists, by their
-    real views.
+    """Replace complex entries of params, and the entries of the other lists at the same positions,
+    by their real views.
     """
     for i, p in enumerate(params):
         if p.is_complex():

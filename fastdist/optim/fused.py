@@ -72,8 +72,8 @@ def _is_alike(one: Layout, other: Layout) -> bool:
 def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
     """Return the result of the body for the operands, as a chain of ops.
 
-    Note    of copies: the operands are changed in place by later updates, and a backward pass needs
-            what they were
+    Note    it records copies of the operands: later updates change these in place, and a backward
+            pass needs the earlier values
     """
     made: dict[Any, Tensor] = {}
     by_name = dict(zip(body.names, operands, strict=True))
@@ -93,8 +93,8 @@ def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
 
 
 def direction(*, maximize: bool, weight_decay: Any) -> str:
-    """Return the text of where a step goes: the gradient g, turned round to maximize, and with
-    `decay * p` on top if there is any.
+    """Return the expression of the gradient g in a step: negated to maximize, plus `decay * p`
+    where there is a weight decay.
     """
     g = "-g" if maximize else "g"
     return f"({g} + decay * p)" if weight_decay else f"({g})"

@@ -37,10 +37,10 @@ def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method `step` of an optimiser that calls the hooks around itself.
 
-    Note    once a step: one that a step of a subclass calls as super().step() adds none; args are
-            those of the method, with the optimiser in front, as in PyTorch; a wrapper of another
-            optimiser that skips `Optimizer.__init__` leaves hooks and lock to the other, unless
-            hooks were registered on it
+    Note    hooks run once per step, also where the step of a subclass calls super().step(). They
+            get the optimiser and the arguments of step, as in PyTorch. A wrapper that skips
+            `Optimizer.__init__` uses the hooks and the lock of the inner optimiser, unless hooks
+            were registered on the wrapper
     """
     if getattr(step, "hooked", False):
         return step
@@ -93,10 +93,11 @@ def _changed_by(
 
 
 # Note [Optimisers without __init__]
-# A subclass that wraps another optimiser often skips `Optimizer.__init__`: `param_groups` and
-# `state` are properties, `step` calls the other's. So no method relies on what `__init__` sets
-# here: hooks and the lock are made when they are first needed. A wrapper that hands unknown names
-# on to the other optimiser by `__getattr__`, or that copies its `__dict__`, shares them with it.
+# A subclass that wraps another optimiser often skips `Optimizer.__init__`: its `param_groups` and
+# `state` are properties, and its `step` calls the inner optimiser. So no method relies on
+# attributes that `__init__` sets: hooks and the lock are created on first use. A wrapper that
+# forwards unknown names to the inner optimiser by `__getattr__`, or copies its `__dict__`, shares
+# them with it.
 
 
 def hooks_of(optimizer: Any, name: str) -> OrderedDict[int, Hook]:
@@ -123,14 +124,14 @@ class HasHooks:
     """The part of an optimiser that keeps its hooks."""
 
     _is_stepping = False
-    # Whether a step was done since a scheduler was made; None while no scheduler wants to know.
+    # Whether a step was done since a scheduler was made; None without a scheduler.
     _opt_called: bool | None = None
 
     def _start_hooks(self) -> None:
-        # One step at a time: held for the whole of it, so user hooks may run under it; a step
-        # does not take the lock of another optimiser.
+        # Held during a whole step, so user hooks may run while it is held. A step does not take the
+        # lock of another optimiser.
         self._step_lock = RLock()
-        self._started_as = id(self)  # not that of another optimiser whose `__dict__` was copied
+        self._started_as = id(self)  # differs from id(self) after a copy of `__dict__`
         for name in _KINDS:
             setattr(self, name, OrderedDict[int, Hook]())
 

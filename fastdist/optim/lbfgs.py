@@ -19,14 +19,14 @@ Loss = Callable[[], Any]
 
 
 class LBFGS(Optimizer):
-    """Steps by a guess at the inverse Hessian, from the last changes of place and of gradient.
+    """Steps by an estimate of the inverse Hessian from recent changes of parameters and gradients.
 
     Raises  ValueError for a negative rate, or more than one group; RuntimeError for an unknown
             line search
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4, 3.5 and 3.6; the
             bounds are those of Mark Schmidt's minFunc, as in PyTorch
-    Note    a step calls its closure as often as max_eval says; all parameters are one vector of
-            real numbers, two of a complex one, so they must be on one device
+    Note    a step calls its closure at most max_eval times; all parameters are joined in one real
+            vector (a complex number counts as two), so they must be on one device
     """
 
     def __init__(

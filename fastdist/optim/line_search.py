@@ -124,8 +124,8 @@ def _off_the_ends(t: Any, near: Any, far: Any, *, is_stuck: bool) -> tuple[Any, 
 
 
 def _lowest_of_cubic(one: Point, other: Point, bounds: tuple[Any, Any]) -> Any:
-    """Return where the cubic of the losses and slopes at two points is lowest within bounds; the
-    middle, where it has no lowest point.
+    """Return the minimum within bounds of the cubic through two losses with their slopes; the
+    middle of the bounds if the cubic has no minimum.
     """
     near, far = (one, other) if one.t <= other.t else (other, one)
     least, most = bounds

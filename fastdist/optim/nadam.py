@@ -101,8 +101,8 @@ class NAdam(CountedOptimizer):
         return state
 
     def _ahead(self, group: Group, step: Any, kept: Tensor | list[Tensor]) -> list[Any]:
-        """Return the numbers of one step, and count it in the product of all momenta, or in those
-        of all parameters of a column.
+        """Return the numbers of one step, and multiply the product of all momenta, or the products
+        of a column of parameters, by the momentum of this step.
         """
         (beta1, beta2), lr = group["betas"], group["lr"]
         mu, ahead = (

@@ -1,4 +1,4 @@
-"""Optimizer, the base class: groups of parameters, what is remembered of each, and steps."""
+"""Optimizer, the base class: groups of parameters, their state, and steps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OF_THIS_PROCESS = ("_step_lock", "_started_as", "_given", "_is_stepping", "_opt
 
 
 class _RequiredParameter:
-    """Stands among an optimiser's defaults for an option that every group must say itself."""
+    """The default of an option that every group must give."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -200,9 +200,9 @@ class Optimizer(HasHooks):
         """Change each parameter that has a gradient; return what closure, called first with grad
         mode on, returned.
 
-        Note    a step that raises (no memory, Ctrl-C) has changed some parameters wholly, others
-                not at all, and one of a group perhaps in part; steps may be counted that were not
-                done. load_state_dict, and copies of the parameters, bring back what was before
+        Note    a step that raises (no memory, Ctrl-C) may have changed some parameters and not
+                others, and one parameter of a group in part; a count may include a step that was
+                not done. load_state_dict and copies of the parameters restore the state before
         """
         # As `with set_grad_enabled(...)`, which takes longer than a parameter.
         before, loss = tls.grad, None
@@ -249,15 +249,15 @@ class Optimizer(HasHooks):
         self.update_all(group, parameters, gradients)
 
     def step_with(self, gradients: Mapping[Tensor, Tensor]) -> None:
-        """Do a step with these gradients in the place of `.grad`, which stays as it is; parameters
+        """Do a step with these gradients instead of `.grad`, which is not changed. Parameters
         without an entry are not changed.
 
-        For gradients that live elsewhere, such as those of a distributed autograd context: several
-        contexts may step one parameter without meeting in its `.grad`.
+        For gradients that are not in `.grad`, such as those of a distributed autograd context:
+        several contexts may step one parameter without sharing its `.grad`.
 
         Thread  any; one step at a time
-        Note    an optimiser of your own that overrides step and reads `.grad` works, too: then the
-                gradients are put there for the length of the step
+        Note    an optimiser that overrides step and reads `.grad` works as well: the gradients are
+                in `.grad` during the step
         """
         with lock_of(self):
             mine = type(self)
@@ -277,7 +277,7 @@ class Optimizer(HasHooks):
     # Whether it steps complex numbers, part by part.
     steps_complex = True
 
-    # Set by GradScaler for the length of a step of what is fused: not 0 if the step is left out.
+    # Set by GradScaler during a fused step: nonzero if the step must be skipped.
     found_inf: Tensor | None = None
 
     grad_scale: Tensor | None = None
@@ -299,8 +299,8 @@ class Optimizer(HasHooks):
         return gradient
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group, one after the other or all at once; called with grad mode
-        off, unless the optimiser is differentiable.
+        """Update parameters of a group, one by one or in one launch; called with grad mode off,
+        unless the optimiser is differentiable.
         """
         for parameter, gradient in zip(parameters, gradients, strict=True):
             self.update(group, parameter, gradient)
@@ -333,7 +333,7 @@ class Optimizer(HasHooks):
         return packed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a state dict; its tensors are copied, in each parameter's dtype and onto its
+        """Restore a state dict. Its tensors are copied, in each parameter's dtype and onto its
         device.
 
         Raises  ValueError if the groups have other sizes than this optimiser's
@@ -358,7 +358,7 @@ class Optimizer(HasHooks):
         Note    subclasses that gained options give those to groups that were saved without them
         """
         if "defaults" in state and "_started_as" not in self.__dict__:
-            self._start_hooks()  # it went through __init__ once, unlike a wrapper without one
+            self._start_hooks()  # its __init__ ran once, unlike that of a wrapper without one
         self.__dict__.update(state)
 
     @staticmethod

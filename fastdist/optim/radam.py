@@ -101,8 +101,8 @@ class RAdam(CountedOptimizer):
 
 
 def _adapted(group: Group, step: Any) -> list[Any]:
-    """Return the numbers of one step; the last is None, in a column 0, while squares are not to be
-    trusted.
+    """Return the numbers of one step. The last is None (0 in a column) while the variance of the
+    running squares is too large to divide by them.
     """
     beta1, beta2 = group["betas"]
     left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step

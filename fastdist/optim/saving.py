@@ -15,9 +15,9 @@ Group = dict[str, Any]
 
 
 def packed_state(state: Mapping[Any, Any], groups: list[Group]) -> dict[str, Any]:
-    """Return state and groups in which a number stands for each parameter: its position among all.
+    """Return state and groups with each parameter replaced by its index among all parameters.
 
-    Note    a parameter that is listed twice gets the number of its last position, as in PyTorch
+    Note    a parameter that is listed twice gets its last index, as in PyTorch
     """
     parameters = chain.from_iterable(group["params"] for group in groups)
     numbers: dict[Tensor, int] = {parameter: number for number, parameter in enumerate(parameters)}

@@ -131,7 +131,7 @@ class SGD(Optimizer):
         ]
         is_first = any(buffer is None for buffer in buffers)
         if is_first and len(parameters) > 1:
-            # One after the other: a parameter that the group lists twice has a buffer by then.
+            # One by one: a parameter that the group lists twice has a buffer at its second step.
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 self.update_all(group, [parameter], [gradient])
             return
@@ -166,7 +166,7 @@ class SGD(Optimizer):
                 buffer = g.clone()
             else:
                 buffer = buffer * momentum + g * (1.0 - group["dampening"])
-            # Added up at once: entries of each step behind each other would grow without end.
+            # Coalesced at each step: otherwise the number of entries grows with the steps.
             state["momentum_buffer"] = buffer = buffer.detach().coalesce()
             g = g + buffer * momentum if group["nesterov"] else buffer
         parameter.add_(g, alpha=-float(group["lr"]))

@@ -14,7 +14,7 @@ from .touched_rows import step_rows
 
 
 class SparseAdam(Optimizer):
-    """Adam for gradients of few rows: what they do not touch, their means included, stays.
+    """Adam for gradients of few rows: other rows, and their running means, do not change.
 
     Raises  ValueError for options out of range, RuntimeError for a dense gradient
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"

@@ -20,7 +20,7 @@ _hooks: list[RemovableHandle] = []
 
 
 def install() -> None:
-    """Have steps told whenever a profile records: by hooks that are there for the while."""
+    """Report steps whenever a profile records, by hooks that are registered for that time."""
     time_ranges.watch("on", _switch)
 
 

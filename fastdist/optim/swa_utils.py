@@ -201,7 +201,7 @@ def _has_running_statistics(module: Any) -> bool:
 
 
 class SWALR(LRScheduler):
-    """A rate that goes from where it is to swa_lr in anneal_epochs epochs, and stays there.
+    """Changes the current learning rate to swa_lr over anneal_epochs epochs, and keeps it there.
 
     Raises  ValueError for an unknown anneal_strategy or a negative number of epochs
     """

@@ -1,4 +1,4 @@
-"""Steps by sparse gradients: what they do not touch is neither read nor written."""
+"""Steps by sparse gradients, which read and write only the rows that a gradient has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: floa
     rows of a sparse gradient, coalesced or not.
 
     Raises  RuntimeError for a gradient of another shape, and with grad mode on
-    Note    what lies with gaps is copied whole, twice
+    Note    a tensor with gaps is copied whole, before and after
     """
     parameter = tensors[-1]
     layout = parameter._layout

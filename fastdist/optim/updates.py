@@ -28,10 +28,12 @@ def run_program(
     numbers: Sequence[Sequence[Any]],
     skip: Tensor | None = None,
 ) -> None:
-    """Run a program for each of several parameters. A column holds, for each of them, the Tensor
-    that stands for one of the program's arrays; numbers, for which Tensors of one element may
-    stand, has a row for each. A row that is that of all may hold Tensors with an element for each:
-    see Note [Numbers on a device]. Unless skip, a Tensor of one element, is 0, nothing changes.
+    """Run a program for each of several parameters.
+
+    A column holds, for each parameter, the Tensor of one of the program's arrays. numbers has a row
+    of numbers, or of Tensors of one element, for each parameter. A row that all parameters share
+    may hold Tensors with an element for each: see Note [Numbers on a device]. If skip, a Tensor of
+    one element, is not 0, nothing changes.
 
     Parameters of one dtype, on one device and without gaps share one launch. With grad mode on each
     line is recorded for autograd.
@@ -124,7 +126,7 @@ def _launch_given(
     at: int,
     skip: Tensor | None,
 ) -> None:
-    """Launch over parameters from the one at a place on, with numbers that a device knows."""
+    """Launch over the parameters from a position on, with numbers that are on the device."""
     begin = 0
     for _, alike in groupby(numbers, id):
         end = begin + len([*alike])

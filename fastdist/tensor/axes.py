@@ -90,7 +90,7 @@ def axis_number(layout: Layout, dim: int) -> int:
 
 
 def sizes_of(size: tuple[Any, ...]) -> Shape:
-    """Return the shape that zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) asks for.
+    """Return the shape that the arguments of zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) mean.
 
     Raises  RuntimeError for a negative length
     """
@@ -147,7 +147,7 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
 def integers(name: str, sizes: Any) -> list[int]:
     """Return sizes as Python integers.
 
-    Raises  TypeError if they are none
+    Raises  TypeError if one of them is not an integer
     """
     try:
         return [size.__index__() for size in all_of(sizes)]

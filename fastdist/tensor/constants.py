@@ -79,7 +79,7 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = F
                 (dtype.computes_in if exact else dtype).numpy
             )
     except OverflowError:
-        return value  # the general path reports what is wrong with it
+        return value  # the general path raises the error
     if not _holds(dtype, value):
         return value
     if len(_cache) >= _LIMIT:
@@ -93,7 +93,7 @@ def tensor_of_number(value: Any, array: Any, dtype: DType) -> Tensor:
     wide = dtype.computes_in
     # A loop reads a single number of a half type more slowly than one of float32.
     array = array.astype(wide.numpy, copy=False)
-    array.flags.writeable = False  # by this, hooks know that it is not a tensor of the user
+    array.flags.writeable = False  # hooks recognize a constant by this flag
     made = wrap(array, Layout.of_number(wide) if dtype.is_half else Layout.of(dtype, CPU, ()))
     made._made_of = value  # type: ignore[attr-defined]
     return made
@@ -112,9 +112,7 @@ def is_rounded_by_half(tensor: Tensor) -> bool:
 
 
 def with_numbers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return operands with Python numbers in the place of tensors that represent numbers and are
-    wider than the others.
-    """
+    """Replace each constant tensor that is wider than the other operands by its Python number."""
     wider = [isinstance(o, Tensor) and _is_wider_number(o) for o in operands]
     tensors = [isinstance(o, Tensor) for o in operands]
     if wider == tensors or not any(wider):
@@ -251,7 +249,7 @@ def is_plain_number(value: Any, dtype: DType) -> bool:
     """
     kind = value.__class__
     if kind is float:
-        # NaN and infinite numbers, too, are left to others.
+        # This path does not handle NaN and infinite numbers either.
         return dtype.is_floating_point and dtype.itemsize > 2 and -1e30 < value < 1e30
     return kind is int and dtype in _WIDE and -_SMALL < value < _SMALL
 

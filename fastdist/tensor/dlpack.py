@@ -16,7 +16,7 @@ from ..devices.backend import backend_of
 from .storage import storage_of
 from .tensor import Tensor, from_array, from_users_array
 
-# DLPack's numbers of kinds of devices; 12 is any that it does not know.
+# Device types in DLPack's header; 12 is an extension device.
 _CPU, _CUDA, _OTHER = 1, 2, 12
 # From 2.1 on NumPy reads and writes the capsules of DLPack 1, which have a read-only flag.
 _VERSION: Final = (1, 0)

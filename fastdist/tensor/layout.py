@@ -71,7 +71,7 @@ class Layout:
     contiguous: bool
     ordinary: bool
     tiny: bool
-    # How ops run on a first operand of this layout; also other results of layouts alone.
+    # How ops run on a first operand of this layout, and other results that depend only on layouts.
     routes: RouteTable
     uniform_routes: dict[Any, Any]  # pointwise op -> its Route where all operands have this layout
     is_sparse: ClassVar[bool] = False
@@ -148,7 +148,7 @@ class Layout:
         with cls._interned_lock:
             layouts = list(cls._interned.values())
         for layout in layouts:
-            # New tables: a route that another thread makes now goes into the old one.
+            # New tables: another thread that is adding a route adds it to the old table.
             layout.routes, layout.uniform_routes = RouteTable(), {}
 
     @property

@@ -1,9 +1,9 @@
 """The memory that a tensor is a part of: all of one allocation, or of one file."""
 
-# Note [Memory of a tensor] No tensor keeps its base for its memory, but its array does: arrays of
-# NumPy and CuPy know their `base`. So the memory is looked up when it is needed, which is seldom.
-# Where the base must not be shown - an array of the user's may be a row of a matrix - the Storage
-# has the memory.
+# Note [Memory of a tensor] A tensor does not hold its base: its NumPy or CuPy array has a `base`.
+# The whole memory is looked up through that attribute when it is needed, which is rare. An array
+# that a user passed in may be one row of a matrix, whose base users must not see: then the Storage
+# holds the memory.
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The empty base of Tensor, to which the packages above attach their methods.
 
-`graph/tensor_methods.py` attaches the methods of the recording, `namespace` attaches the ops. So
-this package imports no op, and `Tensor.__mul__` is the very closure that dispatch makes. Type
-checkers read `methods.pyi`.
+`graph/tensor_methods.py` attaches the autograd methods, and `namespace` attaches the ops. So this
+package imports no op, and `Tensor.__mul__` is the closure that dispatch makes, without a wrapper.
+Type checkers read `methods.pyi`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Sizes = SupportsIndex | Sequence[SupportsIndex]
 
 
 class TensorMethods:
-    """Methods of Tensor that other rooms attach."""
+    """Methods of Tensor that other packages attach."""
 
     __slots__ = ()
 

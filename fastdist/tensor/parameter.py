@@ -33,7 +33,7 @@ def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
     made: Tensor = object.__new__(kind)
     source: Any = data.detach() if data is not None else _empty()
     if type(source)._array is not Tensor._array:
-        # a class that defines for itself how it views other memory
+        # a subclass may override how it views memory
         source = source.resolve_conj().resolve_neg()
     made._array, made._layout, made._storage = source._array, source._layout, source._storage
     made._edge = made._extra = None

@@ -107,7 +107,5 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Return whether PyTorch lets a result of one dtype be stored in the other: never in a lower
-    kind.
-    """
+    """Return whether a result of dtype from_ may be stored in dtype to: not in a lower kind."""
     return from_.category <= to.category

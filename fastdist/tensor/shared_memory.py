@@ -97,7 +97,7 @@ def share(tensors: Iterable[Tensor]) -> None:
             tensor._array = _placed(array, parts[index], starts[index])
             storage = tensor._storage
             if storage is not None and storage.memory is not None:
-                # It named the former memory; the moved arrays know their new one.
+                # It named the old memory; the moved arrays reference the new one.
                 storage.memory = parts[index]
 
 
@@ -132,11 +132,11 @@ def _living() -> list[Tensor]:
     while found:
         found = [kind for known in found for kind in known.__subclasses__()]
         kinds.update(found)
-    # By their exact type: reading the class of another library's object may run its code. An object
-    # that represents several tensors, or has no values, has a property in array's place.
+    # Compared by exact type, because `__class__` of another library's object may run code. An
+    # object that represents several tensors, or has no values, has a property in array's place.
     kinds = {kind for kind in kinds if kind._array is Tensor._array}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
-    # One that another thread is creating has no array yet.
+    # A tensor that another thread is creating has no array yet.
     return [one for one in tensors if isinstance(getattr(one, "_array", None), np.ndarray)]
 
 

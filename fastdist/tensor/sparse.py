@@ -7,8 +7,8 @@ every short path misses and ends in the op's `general`. That finds the op's rule
 (interpreters/sparse_rules.py) or raises an error with an explanation. A Coo that reaches NumPy all
 the same can be added; everything else raises an explained error, too.
 
-The value of a place with several entries is their sum. `is_coalesced` means that there are none,
-and that places rise.
+The value at a coordinate with several entries is their sum. `is_coalesced` means that each
+coordinate has one entry, and that entries are sorted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SparseLayout(Layout):
             return found
         made: SparseLayout = object.__new__(cls)
         made.dtype, made.device, made.shape = dtype, device, shape
-        # PyTorch's strides of sparse tensors: there is no memory to step through.
+        # As in PyTorch: a sparse tensor has no memory to step through.
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
         made.contiguous = made.ordinary = made.tiny = False

@@ -12,19 +12,19 @@ from ..system.forked_locks import renew_in_children
 
 
 class HasStorage(Protocol):
-    """The part of Tensor that this file uses: tensor.py imports it, not the other way round."""
+    """The part of Tensor that this file uses: tensor.py imports it."""
 
     _storage: Any
 
 
-# Guards every Storage's `version`, what is removed from its `views`, and the creation of both. One
-# for all: it is held for a few list operations, and a lock per Storage would cost each op that
-# saves its output 60 ns. Take no other lock while it is held. Re-entered where a view is freed in
-# here, or the garbage collector runs, and a finalizer touches tensors.
+# Guards every Storage's `version`, removals from its `views`, and the creation of both. All
+# Storages share one lock: it is held for a few list operations, and a lock per Storage would cost
+# each op that saves its output 60 ns. Take no other lock while holding it. It is re-entered when a
+# view is freed under it, or when the garbage collector runs a finalizer that touches tensors.
 #
-# Views are appended without it, one operation of a list that threads see whole: the lock took a
-# third of the time of a view. So the list of a Storage stays the same object, and dead views are
-# removed from its front in one operation, which keeps what was appended meanwhile.
+# Views are appended without the lock, because list.append is atomic and the lock took a third of
+# the time of a view. So the list of a Storage stays the same object, and dead views are removed
+# from its front in one operation, which keeps views appended meanwhile.
 _storages_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_storages_lock")
 FEW_VIEWS: Final = 16
@@ -38,7 +38,7 @@ class Storage:
     """
 
     __slots__ = ("version", "views")
-    # The raw array that is all of the memory; None where the arrays themselves know.
+    # The raw array over the whole memory; None where `base` of the arrays leads to it.
     memory: Any = None
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ def bump_all(tensors: Iterable[HasStorage]) -> None:
 
 
 class BoundedStorage(Storage):
-    """A Storage that knows its memory. See Note [Memory of a tensor] in memory.py."""
+    """A Storage that holds its memory. See Note [Memory of a tensor] in memory.py."""
 
     __slots__ = ("memory",)
 

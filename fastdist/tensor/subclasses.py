@@ -90,8 +90,8 @@ _OWN: Final = ("_array", "_edge", "_extra", "_layout", "_storage")
 
 
 class _SharedName:
-    """An attribute of a user's class, under a name that Tensor itself uses: fastdist's code reads
-    and sets Tensor's own, all other code that of the class.
+    """An attribute of a user's class whose name Tensor uses as well: fastdist's code reads and sets
+    Tensor's attribute, and all other code the attribute of the class.
     """
 
     def __init__(self, own: Any, theirs: Any, name: str) -> None:
@@ -326,7 +326,7 @@ class TensorType(type):
                     if made is not None and one not in (object, OfferedMethods):
                         whole = inspect.signature(getattr(made, "__func__", made))
                         return whole.replace(parameters=[*whole.parameters.values()][1:])
-            raise AttributeError(f"{cls.__name__} has no constructor of its own")
+            raise AttributeError(f"{cls.__name__} does not define a constructor")
 
     def mro(cls) -> list[type]:
         """Return the look-up order: see Note [Calls that others take over]

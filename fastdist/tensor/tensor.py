@@ -186,7 +186,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @overload
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Shape | int:
-        """Return the strides in elements, or that of one axis.
+        """Return the strides in elements, or the stride of one axis.
 
         Args:
             dim: The number of an axis; None for all strides.
@@ -199,8 +199,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
         strides = layout.strides
         base = None if self._extra is None else self._extra.base
         if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
-            # One layout stands for all ways to lie that nobody can walk. The array knows its own,
-            # but for what NumPy lets be 0: new axes, and the axes of what never had an element.
+            # Layouts are shared by all arrays that differ only in strides of axes of length 0 or 1.
+            # The array has the real strides, except where NumPy sets 0: new axes, and empty arrays.
             own = [step // self.itemsize for step in self._array.strides]
             strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
         return strides if dim is None else strides[axis_number(layout, dim)]

@@ -244,7 +244,7 @@ def _place(index: Any, length: int) -> int:
 
 
 class _StorageType(type):
-    """The class of FloatStorage and its kin: calling one makes a TypedStorage of its dtype; those
+    """The class of FloatStorage, IntStorage ...: a call makes a TypedStorage of that dtype; those
     of fastdist.cuda are on the GPU.
     """
 

@@ -18,7 +18,7 @@ def require_writable(target: Tensor) -> None:
     Raises  RuntimeError
     """
     layout = target._layout
-    # A sparse tensor is not overwritten: it gets other entries.
+    # A write into a sparse tensor replaces its entries and does not overwrite memory.
     if layout.numel == 0 or layout.is_sparse:
         return
     if not layout.contiguous and any(
@@ -38,8 +38,8 @@ def require_writable(target: Tensor) -> None:
 
 
 def require_apart(target: Tensor, others: Iterable[Any], *, wholly: bool = False) -> None:
-    """Raise if some elements that are read are elements of target in other places: they might be
-    written before they are read. A complete overlap is allowed only where the layouts are equal.
+    """Raise if target shares elements with an operand at different positions: they might be written
+    before they are read. A complete overlap is allowed where the layouts are equal.
 
     Raises  RuntimeError. Memory with gaps is not checked, as in PyTorch
     """

@@ -9,7 +9,7 @@ from types import ModuleType
 from bench.torch_names import read
 from fastdist.as_torch import ROOMS
 
-# Rooms that are no module of names: a command, and names that are those of other packages.
+# Not modules of names: a command, and a module with the names of other packages.
 COMMANDS = {"info"}
 _BELOW = """
     autograd.forward_ad autograd.functional autograd.graph autograd.profiler

@@ -9,7 +9,7 @@ import fastdist
 from bench.torch_names import read
 from tests.namespace.public_modules import public_modules
 
-# Modules that list the names of others in a `__dir__` of their own.
+# Modules whose `__dir__` lists names of other modules.
 _OF_OTHER_MODULES = {"distributed", "distributed.distributed_c10d", "serialization"}
 # Types, which PyTorch offers under these names as well.
 _TYPES = {
@@ -36,7 +36,7 @@ def test_dir_shows_no_private_names_and_nothing_of_other_packages() -> None:
 
 
 def test_dir_shows_what_a_module_defines_lists_or_has_in_pytorch() -> None:
-    """A helper that a module imports from another package of ours is no name of that module."""
+    """`dir` leaves out helpers that a module imports from another package of fastdist."""
     known = read()["names"]
     found = {
         path: borrowed_names(module, set(known.get(path, ())))

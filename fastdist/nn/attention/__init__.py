@@ -37,9 +37,9 @@ class SDPBackend(enum.IntEnum):
 def sdpa_kernel(
     backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Allow attention these ways only, within the block; here all stand for the one that suits.
+    """Accept PyTorch's choice of attention kernels in the block; fastdist ignores it.
 
-    Raises  AssertionError for what is no SDPBackend
+    Raises  AssertionError for a backend that is not an SDPBackend
     """
     given = [backends] if isinstance(backends, SDPBackend) else list(backends)
     if not all(isinstance(one, SDPBackend) for one in given):

@@ -1,4 +1,4 @@
-"""Causal masks that say how they are aligned, for scaled_dot_product_attention."""
+"""Causal masks with an alignment (upper left, lower right) for scaled_dot_product_attention."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Attention whose scores a function of (score, batch, head, query, key) changes, or masks.
 
-The functions are written for one score and mapped over all of them. The scores of all queries and
-keys are in memory at once; blocks of a mask say what is allowed, not what is computed.
+The functions are written for one score and mapped over all scores. The scores of all queries and
+keys are in memory at once: blocks of a mask only mask scores, and save no computation.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class BlockMask:
 
 
 def _dense(counts: Tensor, indices: Tensor) -> Tensor:
-    """Return true for the columns that stand in the first places of each row of indices."""
+    """Return True at the columns that the first counts of each row of indices name."""
     columns = indices.shape[-1]
     listed = arange(columns, device=indices.device) < counts.unsqueeze(-1)
     found = zeros(indices.shape, device=indices.device)

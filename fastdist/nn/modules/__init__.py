@@ -1,8 +1,8 @@
 """PyTorch's files of modules by their names: `from torch.nn.modules.module import Module`.
 
-There, a module's class stands in a file that few know and many import from. Here each of these
-names leads to all of nn, its files' private names too (`modules.batchnorm._BatchNorm`): one module
-per file of PyTorch's, which looks a name up where nn has it.
+Many programs import classes from the file in which PyTorch defines them. Here each of these modules
+offers all names of nn, including private names of its files (`modules.batchnorm._BatchNorm`): there
+is one module per file of PyTorch, which looks up a name in nn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILES = (
 )  # fmt: skip
 _NN = __name__.rpartition(".")[0]
 for _file in vars(sys.modules[_NN])["_LATER"]:
-    importlib.import_module(f"{_NN}.{_file}")  # private names are found in what is loaded
+    importlib.import_module(f"{_NN}.{_file}")  # loaded so that private names are found
 # Private names that packages import, where nn has them under another name: file -> name -> the
 # module below nn, and the name there.
 _ELSEWHERE = {

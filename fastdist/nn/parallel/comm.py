@@ -17,7 +17,7 @@ from ...tensor.tensor import Tensor
 
 
 def as_device(word: Any) -> Device:
-    """Return the device that a number (a GPU), a name ("sim:1") or a Device stands for."""
+    """Return the Device of a GPU's number, a name ("sim:1") or a Device."""
     if isinstance(word, int):
         return Device("cuda", word) if word >= 0 else CPU
     return Device(word)
@@ -56,9 +56,9 @@ def broadcast(
 def broadcast_coalesced(
     tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760
 ) -> list[tuple[Tensor, ...]]:
-    """Return, for each of devices, all tensors there.
+    """Return, for each device, a list of all tensors on it.
 
-    Note    buffer_size is PyTorch's: copies here are queued one after the other, not gathered
+    Note    buffer_size is ignored: tensors are copied one by one, not in joined buffers
     """
     return [tuple([_on(tensor, as_device(one)) for tensor in tensors]) for one in devices]
 
@@ -95,8 +95,8 @@ def scatter(
     *,
     out: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Return parts of tensor along dim, one on each of devices, as even as `chunk` makes them or of
-    chunk_sizes; or write them into out.
+    """Return parts of tensor along dim, one on each device, of the sizes of `chunk` or chunk_sizes;
+    or write them into out.
 
     Raises  RuntimeError where out is given with devices or chunk_sizes, or not filled exactly
     Note    a shorter tensor is on fewer devices. Copies go to each device's current stream,
@@ -134,8 +134,8 @@ def gather(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return tensors of several devices joined along dim on one, by default that of the first; or
-    write them into out.
+    """Return tensors of several devices joined along dim on one device, by default that of the
+    first tensor; or write them into out.
     """
     if out is not None:
         if destination is not None:

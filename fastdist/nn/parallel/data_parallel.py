@@ -17,15 +17,16 @@ from .scatter_gather import gather, scatter_kwargs
 
 
 class DataParallel(Module):
-    """Splits what it is given along dim over devices, runs a copy of module on each, and joins the
-    results on output_device; gradients add up in module's own parameters. Its state dict's keys
-    begin with `module.`, as PyTorch's.
+    """Splits its inputs along dim over devices, runs a copy of module on each, and joins the
+    results on output_device; gradients are summed in module's parameters. Keys of its state dict
+    begin with `module.`, as in PyTorch.
 
-    Devices are numbers of GPUs, all by default, or names ("sim:0"); where there are no GPUs, their
-    numbers are passed over and module runs where it is. The parameters are on the first device.
+    Devices are numbers of GPUs, all by default, or names ("sim:0"). On a machine without GPUs,
+    these numbers are ignored and module runs where it is. The parameters must be on the first
+    device.
 
     Raises  RuntimeError at a call where module's parameters or buffers are elsewhere
-    Note    threads of one process share its interpreter: a process to each GPU is faster
+    Note    threads of one process share its interpreter: one process per GPU is faster
     Source  PyTorch, torch/nn/parallel/data_parallel.py
     """
 
@@ -111,5 +112,5 @@ def data_parallel(
 
 
 def _word(device: Device) -> Any:
-    """Return the number of a GPU, as PyTorch keeps them; others as they are."""
+    """Return the number of a GPU, as PyTorch stores it; other devices unchanged."""
     return device.index if device.type == "cuda" else device

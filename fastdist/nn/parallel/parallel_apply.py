@@ -25,7 +25,7 @@ def parallel_apply(
     """Return the results of modules for inputs, each with its own input and in its own thread, with
     the caller's grad mode, autocast and current streams.
 
-    Raises  the error of the first module that failed, when all have ended
+    Raises  the error of the first module that failed, after all have ended
     Thread  any; waits for the threads, not for the devices
     Note    the default device is that of the first tensor of each input. An input that is not a
             tuple is one argument
@@ -62,7 +62,7 @@ def parallel_apply(
 
 
 class _Work:
-    """One call, as it is to run in another thread: made in the thread whose modes it takes over."""
+    """A call for another thread, with the modes of the thread that creates it."""
 
     def __init__(self, module: Any, given: Any, named: Any, device: Device | None) -> None:
         self._call = module, given, named
@@ -85,7 +85,7 @@ class _Work:
                 if self._stream is not None:
                     modes.enter_context(self._stream)
                 self._made = module(*given, **named)
-        except BaseException as error:  # raised below, in the thread that asked for the work
+        except BaseException as error:  # raised below, in the calling thread
             self._error = error
 
     def result(self) -> Any:

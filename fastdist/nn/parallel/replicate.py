@@ -1,4 +1,4 @@
-"""Copies of a module on several devices, whose gradients come back to its parameters."""
+"""Copies of a module on several devices, whose gradients reach the module's parameters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from .comm import as_devices, broadcast
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
-    """Return copies of a module, one on each of devices, whose parameters are the results of `to`:
-    their gradients add up in network's. With detach they are separate Parameters.
+    """Return copies of a module, one on each device. Their parameters are results of `to`, so that
+    gradients are summed in network's parameters. With detach they are separate Parameters.
 
-    Note    each call makes new copies: changes of one (buffers on other devices than network's,
-            attributes) are lost with it. A module that appears twice in network also does in the
-            copies
+    Note    each call makes new copies, so changes of a copy (its attributes, its buffers on other
+            devices) are lost. A module that appears twice in network appears twice in the copies
     Source  PyTorch, torch/nn/parallel/replicate.py
     """
     places = as_devices(devices)

@@ -45,8 +45,8 @@ def scatter_kwargs(
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
     """Return the positional and the keyword arguments for each device, as many of both.
 
-    Note    what has no tensors is there for as many devices as the other has parts. PyTorch calls
-            modules without positional arguments on devices that get none of a short batch
+    Note    arguments without tensors are repeated for as many devices as the tensors have parts.
+            PyTorch calls modules without positional arguments on devices that get no part
     """
     given = scatter(inputs, target_gpus, dim) if inputs else []
     named = scatter(kwargs, target_gpus, dim) if kwargs else []
@@ -71,10 +71,10 @@ def first_tensor(value: Any) -> Tensor | None:
 
 
 def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
-    """Return results of several devices as one, with their tensors joined along dim on one device.
+    """Return the results of several devices as one, with tensors joined along dim on one device.
 
     Raises  ValueError for dicts of several sizes, TypeError for what cannot be joined
-    Note    numbers of a tensor each become a vector, with a warning
+    Note    0-d tensors are joined to a vector, with a warning
     """
     if not outputs:
         raise ValueError("gather: expected the result of one device at least, got none")

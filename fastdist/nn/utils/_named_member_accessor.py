@@ -23,10 +23,10 @@ def set_tensor(module: Module, name: str, tensor: Tensor | None) -> None:
 def swap_tensor(
     module: Module, name: str, tensor: Tensor | None, allow_missing: bool = False
 ) -> Any:
-    """Put a tensor in the place of one of the module's own, and return that.
+    """Replace one of the module's tensors, and return the old one.
 
     Raises  AttributeError for a name that the module does not have, unless allow_missing;
-            KeyError for a name with dots; TypeError for what is neither a tensor nor None
+            KeyError for a name with dots; TypeError for a value that is neither a tensor nor None
     """
     if not isinstance(module, Module):
         raise TypeError(f"{module} is not an instance of torch.nn.Module")
@@ -55,7 +55,7 @@ def swap_tensor(
 
 
 def swap_submodule(module: Module, name: str, submodule: Module) -> Module:
-    """Put a module in the place of a child, and return the child.
+    """Replace a child module, and return the old one.
 
     Raises  AttributeError for a name that the module does not have, KeyError for one with dots,
             TypeError for what is not a module
@@ -139,7 +139,7 @@ class NamedMemberAccessor:
         return [self.get_tensor(name) for name in names]
 
     def set_tensors(self, names: Iterable[str], values: Iterable[Tensor | None]) -> None:
-        """Put tensors in the places of those of these paths.
+        """Replace the tensors at these paths.
 
         Raises  ValueError for other numbers of names and values
         """
@@ -162,7 +162,7 @@ class NamedMemberAccessor:
         values: Iterable[Tensor | None],
         allow_missing: bool = False,
     ) -> list[Any]:
-        """Put tensors in the places of those of these paths, and return those."""
+        """Replace the tensors at these paths, and return the old ones."""
         return [
             self.swap_tensor(name, value, allow_missing) for name, value in _pairs(names, values)
         ]
@@ -207,7 +207,7 @@ class NamedMemberAccessor:
         yield from self.named_buffers(remove_duplicate)
 
     def named_modules(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Module]]:
-        """Return the module and all below it by path."""
+        """Return the module and its descendants by path."""
         return self.module.named_modules(remove_duplicate=remove_duplicate)
 
 

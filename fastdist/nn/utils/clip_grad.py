@@ -112,7 +112,8 @@ def clip_grads_with_norm_(
     """
     with no_grad():
         if total_norm.device.type != "cpu":
-            # Nobody waits for the device, which multiplies by 1 where there is nothing to scale.
+            # The CPU does not wait for the norm: the device multiplies by 1 if nothing needs
+            # scaling.
             by = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
             for gradient in _gradients(parameters):
                 gradient.mul_(by.to(gradient.device))

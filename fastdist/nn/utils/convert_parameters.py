@@ -12,7 +12,7 @@ from ...tensor.tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return all elements one behind the other; gradients flow through.
+    """Return all elements of parameters as one vector; gradients flow through.
 
     Raises  DeviceError if they live on several devices
     """

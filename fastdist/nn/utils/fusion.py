@@ -16,9 +16,9 @@ L = TypeVar("L", bound=Linear)
 
 
 def fuse_conv_bn_eval(conv: C, bn: _BatchNorm, transpose: bool = False) -> C:
-    """Return a convolution that does what conv and then bn do, both in evaluation mode.
+    """Return a convolution equal to conv followed by bn, both in evaluation mode.
 
-    Raises  AssertionError in training mode, or where bn has no running numbers
+    Raises  AssertionError in training mode, or if bn has no running statistics
     """
     mean, var = _numbers(conv, bn)
     fused: Any = copy.deepcopy(conv)
@@ -29,7 +29,7 @@ def fuse_conv_bn_eval(conv: C, bn: _BatchNorm, transpose: bool = False) -> C:
 
 
 def fuse_linear_bn_eval(linear: L, bn: _BatchNorm) -> L:
-    """Return a Linear that does what linear and then bn do, both in evaluation mode.
+    """Return a Linear equal to linear followed by bn, both in evaluation mode.
 
     Raises  AssertionError in training mode, where bn has no running numbers, or others than
             linear's outputs

@@ -1,4 +1,4 @@
-"""Weights of convolutions laid out as a memory format says, in a module and all that are in it."""
+"""Conversion of convolution weights of a module and its descendants to a memory format."""
 
 from __future__ import annotations
 

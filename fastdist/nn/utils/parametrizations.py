@@ -107,7 +107,7 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
-        # Copies: a later step must not change what this one's gradient asks for.
+        # Copies, because a later step must not change values that this gradient needs.
         u, v = self._u.clone(), self._v.clone()
         found: Tensor = weight / u.dot(matrix.mv(v))
         return found
@@ -124,7 +124,7 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Let a weight be divided by its largest singular value, found by power iterations.
+    """Divide a weight by its largest singular value, which power iterations estimate.
 
     Raises  ValueError if there is no such weight
     Source  Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks"
@@ -154,13 +154,13 @@ class _Orthogonal(Module):
             self.register_buffer("base", None)
 
     def forward(self, X: Any) -> Tensor:
-        """Return base, rotated as X says."""
+        """Return base rotated by X."""
         wide = X.shape[-2] < X.shape[-1]
         x = X.mT if wide else X
         if self.orthogonal_map == "householder":
             below = x.tril(-1)
             scales = 2.0 / (1.0 + (below * below).sum(-2))
-            # The diagonal's signs stay as they are: nothing is learned through them.
+            # No gradient flows through the signs of the diagonal.
             signs = x.detach().diagonal(dim1=-2, dim2=-1).trunc()
             turned: Any = householder_product(below, scales) * signs.unsqueeze(-2)
         else:

@@ -307,8 +307,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
-        # Epochs since the last jump; one that resumes counts from the first, as in PyTorch: the
-        # rates go on as they were only where T_cur and T_i come from a state dict, too.
+        # Epochs since the last restart of the schedule. As in PyTorch, a scheduler created with
+        # last_epoch counts from 0: rates continue as before only if a state dict sets T_cur and
+        # T_i.
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 

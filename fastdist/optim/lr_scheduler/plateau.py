@@ -1,4 +1,4 @@
-"""A rate that follows from how training goes."""
+"""A learning rate that is lowered when a measure stops improving."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class ReduceLROnPlateau(LRScheduler):
     def _is_better(self, a: float, best: float) -> bool:
         """Return whether a measure beats the best one by more than the threshold.
 
-        Note    a relative threshold of a negative best one lets what is a little worse count as
-                better, as in PyTorch
+        Note    with a relative threshold and a negative best measure, a slightly worse one counts
+                as better, as in PyTorch
         """
         way = -self.threshold if self.mode == "min" else self.threshold
         bound = best * (1.0 + way) if self.threshold_mode == "rel" else best + way

@@ -81,11 +81,11 @@ class LRScheduler:
     """Sets the learning rate of each group of an optimiser; call step after each epoch.
 
     A subclass implements `get_lr()`: the rates of the groups at epoch last_epoch, computed from the
-    rates of the epoch before. So changes by a user, or another scheduler, are kept. Where there is
-    a formula of the epoch alone, it is `_get_closed_form_lr()`, as in PyTorch.
+    rates of the epoch before. So changes by a user, or another scheduler, are kept. A formula that
+    depends only on the epoch is `_get_closed_form_lr()`, as in PyTorch.
 
     Raises  KeyError if last_epoch is given and a group has no initial_lr
-    Note    one that is made with last_epoch takes the rates that it finds for those of that epoch
+    Note    a scheduler made with last_epoch assumes that the groups have the rates of that epoch
     """
 
     last_epoch: int

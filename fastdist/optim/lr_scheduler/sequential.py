@@ -1,4 +1,4 @@
-"""Schedulers one after the other, or all at once."""
+"""Schedulers that run one after another, or together."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class SequentialLR(_Joined):
         self._schedulers = list(schedulers)
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
-        # Each scheduler made its first step when it was made: all are taken back, and the one that
-        # comes first makes its own again, from the first rates on.
+        # Each scheduler made its first step in its constructor. All these steps are undone, and the
+        # first scheduler makes its step again from the initial rates.
         for group in optimizer.param_groups:
             set_in(group, "lr", group["initial_lr"])
         self.recursive_undo()
