@@ -91,8 +91,7 @@ class Workers:
         self.returned_callbacks: list[Callable[[Worker], None]] = []
         # Notified of each who has answered our goodbye, and of each worker's end.
         self._parting = threading.Condition()
-        me = self.me.incarnation
-        others = [record for record in self.group.members if record.incarnation != me]
+        others = [one for one in self.group.members if one.incarnation != self.me.incarnation]
         self._take_in([*others, self.me])
 
     def close(self) -> bool:
@@ -207,8 +206,7 @@ class Workers:
         """Return all members, by id."""
         if not (self.group.is_static and self.group.knows_all):
             self.refresh()
-        with self._lock:
-            return [self._by_id[rank] for rank in sorted(self._by_id)]
+        return self.known_here()
 
     def known_here(self) -> list[Worker]:
         """Return the members that this worker knows, by id; asks nobody."""
@@ -362,8 +360,10 @@ class Workers:
     # ---- as the Owner of each; on the progress thread ------------------------------------------
 
     def is_silent(self, worker: Worker, why: str) -> None:
-        """Tell of a worker that does not answer."""
+        """Report a worker that does not answer; launch/lost_workers.py looks whether it hangs."""
         _logger.warning("worker %r %s", worker.name, why)
+        if worker.hangs:
+            self._submit(lambda: self.group.report_to_launcher(worker.record, why, hangs=True))
         for hook in silence_hooks:
             self._submit(hook, worker.info, why)
 
