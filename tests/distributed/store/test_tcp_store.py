@@ -29,6 +29,7 @@ from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
 )
+from fastdist.distributed.sockets.pulse import MOST_MISSED_BEATS
 from fastdist.distributed.store import (
     TCPStore,
     connection,
@@ -464,6 +465,16 @@ def test_a_frozen_host_fails_who_waits_within_four_seconds(
                 waiting.result(10)
         assert time.monotonic() - frozen - stood.seconds < 4
     os.unlink(os.path.join(runtime_directory(), f"store-127.0.0.1-{port}.secret"))
+
+
+def test_a_busy_host_is_waited_for_as_much_longer_as_workers_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host, port = host_store()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(12 * len(os.sched_getaffinity(0))))
+    with host, TCPStore("127.0.0.1", port, timeout=30) as client:
+        (idle,) = client._idle
+        assert idle._pulse.most_missed_beats == 3 * MOST_MISSED_BEATS
 
 
 def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
