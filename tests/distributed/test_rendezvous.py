@@ -21,7 +21,6 @@ from fastdist.distributed import rendezvous as rendezvous_module
 from fastdist.distributed.rendezvous import (
     Rendezvous,
     from_env,
-    num_workers_here,
     register_rendezvous_handler,
     rendezvous,
     worker_address,
@@ -29,6 +28,7 @@ from fastdist.distributed.rendezvous import (
 )
 from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity
 from fastdist.distributed.store import FileStore, HashStore, PrefixStore, TCPStore, host_store
+from fastdist.distributed.store.environment import num_workers_here
 from tests.distributed.certificates import make_certificates
 
 FASTDIST = {
