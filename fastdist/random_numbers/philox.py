@@ -130,8 +130,8 @@ def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarr
 
     Dtype   bfloat16, float16, float32, float64
     """
-    if dtype.char == "f" and count <= _FEW:
-        return _numbers_ahead(seed, first, count, _even)
+    if dtype.char == "f" and count <= FEW:
+        return few_uniform(seed, first, count)
     bits = _bits_of(dtype)
     compiled = Compiled.find(count) if dtype.char == "f" else None
     if compiled is not None:
@@ -150,8 +150,8 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
 
     Dtype   float16, float32, float64
     """
-    if dtype.char == "f" and count <= _FEW:
-        return _numbers_ahead(seed, first, count, _normals)
+    if dtype.char == "f" and count <= FEW:
+        return few_normal(seed, first, count)
     pairs = -(-count // 2)
     if dtype.char == "d":
         words = words64(seed, first, 2 * pairs)
@@ -177,33 +177,54 @@ def _of_pairs(u: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
     return out.reshape(-1)
 
 
-# Numbers of float32 are made ahead as well, for draws of so many: see _words_ahead. 64 normal
-# numbers take 1.1 us instead of 9 (AMD EPYC, Zen 3).
-_FEW: Final = 512
-_numbers: dict[Callable[..., Any], tuple[int, int, np.ndarray]] = {}
+# Numbers of float32 and int64 are made ahead as well, for draws of so many: see _words_ahead. 64
+# normal numbers take 1.1 us instead of 9 (AMD EPYC, Zen 3).
+FEW: Final = 512
+# Makes the numbers of some blocks, of (seed, first block, how many blocks, the rest of its key).
+_Maker = Callable[..., np.ndarray]
+# What was made -> its seed, its first block, how many blocks, and their numbers.
+_numbers: dict[Any, tuple[int, int, int, np.ndarray]] = {}
+# Of integers there are as many kinds as ranges.
+_MOST_KINDS: Final = 64
+_MOST_BLOCKS: Final = 2048
 
 
-def _numbers_ahead(
-    seed: int, first: int, count: int, make: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    """Return new memory with the first numbers that make makes of the words from a block on."""
-    kept_seed, kept_first, made = _numbers.get(make, _NOTHING)
-    start = (first - kept_first) * WORDS
-    if seed != kept_seed or start < 0 or start + count > len(made):
-        made, start = make(words32(seed, first, WORDS * _AHEAD)), 0
-        _numbers[make] = seed, first, made
+def _numbers_ahead(seed: int, first: int, count: int, make: _Maker, *key: Any) -> np.ndarray:
+    """Return new memory with count of the numbers that make makes from a block on."""
+    kept_seed, kept_first, blocks, made = _numbers.get((make, *key), _NOTHING)
+    skipped = first - kept_first
+    start = skipped * (len(made) // blocks)
+    if seed != kept_seed or skipped < 0 or start + count > len(made):
+        goes_on = seed == kept_seed and 0 <= skipped <= blocks
+        blocks = min(2 * blocks, _MOST_BLOCKS) if goes_on else _AHEAD
+        made, start = make(seed, first, blocks, *key), 0
+        if len(_numbers) >= _MOST_KINDS:
+            _numbers.clear()
+        _numbers[(make, *key)] = seed, first, blocks, made
     return made[start : start + count].copy()
 
 
-_NOTHING: Final = (-1, 0, np.empty(0, np.float32))
+_NOTHING: Final = (-1, 0, _AHEAD, np.empty(0, np.float32))
 
 
-def _even(words: np.ndarray) -> np.ndarray:
+def few_uniform(seed: int, first: int, count: int) -> np.ndarray:
+    """Return `uniform` of at most FEW float32."""
+    return _numbers_ahead(seed, first, count, _even)
+
+
+def few_normal(seed: int, first: int, count: int) -> np.ndarray:
+    """Return `normal` of at most FEW float32."""
+    return _numbers_ahead(seed, first, count, _normals)
+
+
+def _even(seed: int, first: int, blocks: int) -> np.ndarray:
+    words = words32(seed, first, WORDS * blocks)
     found: np.ndarray = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
     return found
 
 
-def _normals(words: np.ndarray) -> np.ndarray:
+def _normals(seed: int, first: int, blocks: int) -> np.ndarray:
+    words = words32(seed, first, WORDS * blocks)
     return _of_pairs(words[0::2], words[1::2], 2.0**-32).astype(np.float32)
 
 
@@ -249,6 +270,16 @@ def integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndarr
     Note    a word that would favour the small ones is thrown away and drawn again from the same
             place with the next attempt, so that no element moves another
     """
+    if count <= FEW // 2:
+        return _numbers_ahead(seed, first, count, _integers_of, low, high)
+    return _integers(seed, first, count, low, high)
+
+
+def _integers_of(seed: int, first: int, blocks: int, low: int, high: int) -> np.ndarray:
+    return _integers(seed, first, blocks * WORDS // 2, low, high)
+
+
+def _integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndarray:
     least, span, last = _range(low, high)
     out = words64(seed, first, count)
     if span is not None:

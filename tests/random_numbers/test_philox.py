@@ -55,6 +55,23 @@ def test_element_depends_on_its_place_alone(draw: object, dtype: np.dtype[np.gen
     assert np.array_equal(draw(5, 100, 3, dtype), whole[:3])  # type: ignore[operator]
 
 
+def test_few_integers_are_those_of_many_wherever_they_begin() -> None:
+    low, high = -3, 1 << 62  # every second word is drawn again
+    whole = philox.integers(5, 100, 30_000, low, high)
+    assert not np.array_equal(whole, philox.integers(6, 100, 30_000, low, high))
+    blocks = [*range(0, 12_000, 37), 5, 14_900, 3, 3]  # one after the other, behind, and again
+    for block in blocks:
+        few = philox.integers(5, 100 + block, 65, low, high)
+        assert np.array_equal(few, whole[2 * block :][:65])
+        few[:] = 0  # they belong to their caller
+    assert (
+        philox.integers(5, 100, 64, 0, 10).tolist()
+        == philox.integers(5, 100, 999, 0, 10)[:64].tolist()
+    )
+    for high in range(1, 200):  # more ranges than are kept
+        assert philox.integers(5, 0, 3, 0, high).max() < high
+
+
 def test_stream_begins_anew_after_its_last_block() -> None:
     around = philox.words32(3, (1 << 64) - 1, 8)
     assert around[4:].tolist() == philox.words32(3, 0, 4).tolist()

@@ -20,12 +20,12 @@ import numpy as np
 from ...core.device import CPU, chosen
 from ...core.dtypes import DType, bool_, float32, float64, int64
 from ...core.errors import raise_out_of_memory
-from ...core.torch_function import NOT_TAKEN
 from ...graph.modes import modes
 from ...kernels.cpu.memory import LINES_FROM
-from ...random_numbers.generator import default_generator_of
+from ...random_numbers.generator import default_generator
+from ...random_numbers.philox import FEW, blocks_for, integers
 from ...tensor.constants import is_plain_number
-from ...tensor.layout import Layout, Shape
+from ...tensor.layout import Layout, Shape, Size
 from ...tensor.promotion import default
 from ...tensor.tensor import empty_shell
 
@@ -33,10 +33,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Array = np.ndarray[Any, Any]
 # Makes an array of a size and a dtype.
 Maker = Callable[[Any, Any], Array]
-_SEVERAL: Final = frozenset({tuple, list})
+_SEVERAL: Final = frozenset({tuple, list, Size})
 _INT64: Final = np.dtype(np.int64)
-_FLOAT32: Final = float32.numpy
-_FEW_DRAWS: Final = 512
 _FEW_STEPS: Final = 512
 _INTS: Final = frozenset({int})
 _count: Callable[..., Array] = np.arange
@@ -85,29 +83,39 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
     return decorate
 
 
-def quick_draws(name: str) -> Callable[..., Any]:
-    """Return a function of `*size` that serves what the CPU's default generator draws by a method,
-    and returns NOT_TAKEN for all else.
+def quick_draws(draw: Callable[[int, int, int], Array]) -> Callable[[F], F]:
+    """Return a decorator, for `before`, of a function of `*size`, by which few float32 of the CPU's
+    default generator come from draw, a function of (seed, first block, count).
     """
 
-    def general(*size: Any, **named: Any) -> Any:
-        return NOT_TAKEN
+    def decorate(general: F) -> F:
+        def create(*size: Any, **named: Any) -> Any:
+            if named or modes.special or chosen.count or default.dtype is not float32:
+                return general(*size, **named)
+            given = size[0] if len(size) == 1 and size[0].__class__ in _SEVERAL else size
+            layout = _INTS.issuperset(map(type, given)) and _layout_of_few(float32, *given)
+            if not layout:
+                return general(*size)
+            seed, first = default_generator.reserve(blocks_for(layout.numel, 1))
+            return _created(draw(seed, first, layout.numel), layout)
 
-    quick: Callable[..., Any] = quick_sizes(_drawn_by(name))(general)
-    return quick
+        return _offered_as(create, general)
+
+    return decorate
 
 
-def _drawn_by(name: str) -> Maker:
-    """Return the maker of arrays that the CPU's default generator draws by a method."""
+@functools.lru_cache(maxsize=64)
+def _layout_of_few(dtype: DType, *shape: int) -> Layout | None:
+    """Return the layout of a shape, None for one that is wrong, or too large for quick draws."""
+    is_few = min(shape, default=0) >= 0 and 0 < math.prod(shape) <= FEW
+    return Layout.of(dtype, CPU, shape) if is_few else None
 
-    def draw(size: int | Sequence[int], dtype: Any) -> Array:
-        shape = np.empty(size, dtype).shape  # also where the sizes are not a tuple
-        if dtype is not _FLOAT32 or math.prod(shape) > _FEW_DRAWS:
-            raise TypeError("for the general function")
-        drawn: Array = getattr(default_generator_of(CPU), name)(shape, dtype)
-        return drawn
 
-    return draw
+def _created(array: Array, layout: Layout) -> Any:
+    out = empty_shell()
+    out._array, out._layout = array.reshape(layout.shape), layout
+    out._edge = out._extra = out._storage = None
+    return out
 
 
 def quick_like(make: Maker) -> Callable[[F], F]:
@@ -225,17 +233,13 @@ def quick_integers(general: F) -> F:
         if (
             not low.__class__ is high.__class__ is int
             or size.__class__ not in _SEVERAL
-            or not _INTS.issuperset(map(type, size))
             or not -(1 << 62) < low < high < 1 << 62
-            or not 0 < math.prod(size) <= _FEW_DRAWS
-            or min(size, default=1) < 0
+            or not _INTS.issuperset(map(type, size))
+            or (layout := _layout_of_few(int64, *size)) is None
         ):
             return general(*args)
-        out = empty_shell()
-        array = out._array = default_generator_of(CPU).integers(low, high, size)
-        out._layout = _layout(int64, array.shape)
-        out._edge = out._extra = out._storage = None
-        return out
+        seed, first = default_generator.reserve(blocks_for(layout.numel, 2))
+        return _created(integers(seed, first, layout.numel, low, high), layout)
 
     return _offered_as(create, general)
 

@@ -23,6 +23,7 @@ from ...interpreters.batched_tensor import levels
 from ...interpreters.sparse_rules import refusal
 from ...language.scalar import Body, parse
 from ...random_numbers.generator import CapturedDraws, Generator, default_generator_of
+from ...random_numbers.philox import few_normal, few_uniform
 from ...tensor.axes import sizes_of
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout, Shape
@@ -142,7 +143,8 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator_of(CPU).set_state(new_state)
 
 
-@composite(homes="function", quick=quick_draws("uniform"))
+@before(quick_draws(few_uniform))
+@composite(homes="function")
 @fills_out
 def rand(
     *size: int | Sequence[int],
@@ -173,7 +175,8 @@ def rand(
     return draw_numbers("rand", source, sizes_of(size), *how)
 
 
-@composite(homes="function", quick=quick_draws("normal"))
+@before(quick_draws(few_normal))
+@composite(homes="function")
 @fills_out
 def randn(
     *size: int | Sequence[int],

@@ -13,8 +13,8 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, structured
-from ...dispatch.tangents import zeros_like
 from ...dispatch.target import GivenOut, store_in_out
+from ...graph.tensor_tangents import zeros_like
 from ...interpreters.batched_tensor import level_of, levels, unbatched
 from ...interpreters.batching import along_axes, call_one_by_one, whole
 from ...tensor.axes import DimError, normalize_axis
@@ -211,7 +211,7 @@ def _grown(found: Tensor, shape: Shape) -> Any:
         return found.sum() if not shape and found._layout.shape else found
     corner = tuple(slice(0, n) for n in found._layout.shape or (1,))
     return OPS["place"].general(
-        (found if found._layout.shape else found.reshape(1),), (shape, corner)
+        (found if found._layout.shape else found.reshape(1),), (shape, corner, None)
     )
 
 

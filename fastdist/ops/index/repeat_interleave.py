@@ -11,19 +11,26 @@ from ...core.dtypes import int32, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.overflow_checks import repeat_each, require_countable
 from ...core.short_repr import short_repr
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...dispatch.declaration import node_named, recorded_as
 from ...interpreters.batched_tensor import Batched, max_over_batch, same_over_batch
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array
 from ..create.ranges import arange
+from ..unrecorded_moves import by_table
 from .searchsorted import searchsorted
 
 # PyTorch expands and reshapes where all are repeated as often.
 _VIEWED = node_named("view")
 
 
+def _copies(*args: object, repeats: object = None, **named: object) -> bool:
+    """Return whether each element is copied so many times; counts in a tensor may differ."""
+    return (args[0] if args else repeats).__class__ is int
+
+
+@before(by_table(_copies))
 @composite()
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None

@@ -9,9 +9,10 @@ from typing import Any, Final, cast
 from ...core.dtypes import float16, float64, uint8
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
+from ..unrecorded_moves import by_table
 from . import interpolation_taps  # noqa: F401 (its makers are called by name)
 from .average_pooling import adaptive_average
 from .pool_arguments import require_dtype
@@ -31,6 +32,12 @@ _MAKERS: Final = {
 }
 
 
+def _is_nearest(*args: object, mode: object = "nearest", **named: object) -> bool:
+    """Return whether each element of the result is one of the input."""
+    return (args[2] if len(args) > 2 else mode) in ("nearest", "nearest-exact")
+
+
+@before(by_table(_is_nearest))
 @composite(homes="functional", known_as="")
 def interpolate(
     input: Tensor,

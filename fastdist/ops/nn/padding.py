@@ -13,27 +13,29 @@ from ...core.errors import ShapeError
 from ...core.overflow_checks import count_up
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr, short_text
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...dispatch.declaration import node_named, recorded_as
-from ...interpreters.batched_tensor import level_of
-from ...kernels.cpu.memory import LINES_FROM
-from ...tensor.constants import not_held, require_held
+from ...tensor.constants import not_held
 from ...tensor.layout import Shape
-from ...tensor.tensor import Tensor, from_array
+from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
-from ..create.creation import full
 from ..device_constants import on_device
 from ..index.indexing import select_slices
-from ..pointwise.masked import where as where_op
 from ..shape.copying import place
 from ..shape.splitting import narrow
-from ..unrecorded_rows import may_reshape
+from ..unrecorded_moves import by_table
 from .pool_arguments import are_ints
 
 _taken = select_slices.in_steps()
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
+def _mirrors(*args: object, mode: object = "constant", **named: object) -> bool:
+    """Return whether padding copies elements, and adds no number."""
+    return (args[1] if len(args) > 1 else mode) in ("reflect", "replicate", "circular")
+
+
+@before(by_table(_mirrors))
 @composite(homes="functional")
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None = None) -> Tensor:
     """Return input with pad[0] elements before and pad[1] behind its last axis, pad[2] and pad[3]
@@ -59,7 +61,11 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     if mode == "constant":
         if value.__class__ is int and value.bit_length() > 63:
             value = float(value)
-        made = constant_pad(input, _ends(pad, shape), 0.0 if value is None else value)
+        number = 0.0 if value is None else value
+        if are_ints(pad):
+            made = _place_in(_known_frame(pad, shape), input, number)
+        else:
+            made = constant_pad(input, _ends(pad, shape), number)
         return made if input._layout.contiguous else in_format_of(input, made)
     # Networks pad images of one size alike at each step.
     find = _known_ends if mode.__class__ is str and are_ints(pad) else _checked_ends
@@ -67,8 +73,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     given, device = input, input._layout.device
-    for axis, before, behind in ends:
-        (index,) = on_device(device, _places, mode, shape[axis], before, behind)
+    for axis, ahead, behind in ends:
+        (index,) = on_device(device, _places, mode, shape[axis], ahead, behind)
         input = (select_slices if mode == "circular" else _taken)(input, index, axis)
     if mode != "circular" and not given._layout.contiguous:
         in_format_of(given, input)
@@ -169,42 +175,46 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
     """Return input with so many times value before and behind each axis of ends; negative numbers
     take elements away.
     """
-    lengths = list(input._layout.shape)
-    index = [(0, n) for n in lengths]
-    for axis, (before, behind) in ends.items():
-        start = max(-before, 0)
+    return _place_in(_frame_of(tuple(ends.items()), input._layout.shape), input, value)
+
+
+def _frame_of(ends: tuple[tuple[int, tuple[int, int]], ...], shape: Shape) -> Any:
+    """Return (axis, start, length) of each axis of which a part is kept, the padded shape, where
+    the kept part is in it, and whether it is all.
+    """
+    lengths, index, parts = list(shape), [(0, n) for n in shape], []
+    for axis, (ahead, behind) in ends:
+        start = max(-ahead, 0)
         kept = lengths[axis] - start - max(-behind, 0)
         if kept < 0:
             raise ShapeError(
-                f"The input size {lengths[axis]}, plus negative padding {before} and {behind}, "
+                f"The input size {lengths[axis]}, plus negative padding {ahead} and {behind}, "
                 f"resulted in a negative output size, which is invalid. Check dimension {axis} of "
                 "your input."
             )
         if start or kept < lengths[axis]:
-            input = narrow(input, axis, start, kept)
-        lengths[axis] = kept + max(before, 0) + max(behind, 0)
-        index[axis] = max(before, 0), max(before, 0) + kept
-    shape, where = tuple(lengths), tuple(index)
-    if not value or all(max(pair) <= 0 for pair in ends.values()):
+            parts.append((axis, start, kept))
+        lengths[axis] = kept + max(ahead, 0) + max(behind, 0)
+        index[axis] = max(ahead, 0), max(ahead, 0) + kept
+    is_whole = all(max(pair) <= 0 for _, pair in ends)
+    return parts, tuple(lengths), tuple(index), is_whole
+
+
+@functools.lru_cache(maxsize=256)
+def _known_frame(pad: tuple[int, ...], shape: Shape) -> Any:
+    return _frame_of(tuple(_ends(pad, shape).items()), shape)
+
+
+def _place_in(frame: Any, input: Tensor, value: complex) -> Tensor:
+    parts, shape, where, is_whole = frame
+    for axis, start, kept in parts:
+        input = narrow(input, axis, start, kept)
+    if is_whole or (not value and math.copysign(1.0, value.real) > 0):
         return place(input, shape, where)
-    layout = input._layout
-    if value.real < 0 and layout.dtype.numpy.kind == "u":
-        raise not_held(value, layout.dtype)
-    require_held(value, layout.dtype)
-    slices = tuple([slice(*pair) for pair in where])
-    if may_reshape(input) and math.prod(shape) * layout.dtype.itemsize < LINES_FROM:
-        # Few numbers that nobody observes: two calls of NumPy, in place of three ops.
-        array = np.full(shape, value, layout.dtype.numpy)
-        array[slices] = input._array
-        return from_array(array)
-    if level_of((input,)):  # a batch cannot be written into what is none
-        inside: Any = full(shape, False, device=layout.device)
-        inside[slices] = True
-        placed = place(input, shape, where)
-        return where_op(inside, placed, value).to(layout.dtype)  # bool and 1 would be int64
-    padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
-    padded[slices] = input
-    return recorded_as(node_named("constant_pad_nd"), padded, ())  # type: ignore[no-any-return]
+    dtype = input._layout.dtype
+    if value.real < 0 and dtype.numpy.kind == "u":
+        raise not_held(value, dtype)
+    return place(input, shape, where, value)
 
 
 def _places(mode: str, n: int, before: int, behind: int) -> tuple[Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import ShapeError
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...dispatch.signature import ArgumentError
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
+from ..unrecorded_moves import by_table
 
 
 def _factor(function: str, name: str, given: Any, shape: tuple[int, ...]) -> int:
@@ -26,6 +27,7 @@ def _factor(function: str, name: str, given: Any, shape: tuple[int, ...]) -> int
     return given.__index__()  # type: ignore[no-any-return]
 
 
+@before(by_table())
 @composite(homes="function functional", node="pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Return an image r times as high and wide, made from r**2 times as many channels.
@@ -45,6 +47,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return copied_in_format(input, moved.reshape((*lead, c, height * r, width * r)))
 
 
+@before(by_table())
 @composite(homes="function functional", node="pixel_unshuffle")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Return an image of a fraction of the height and width, with r**2 times as many channels: what
@@ -66,6 +69,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return copied_in_format(input, moved.reshape((*lead, channels * r**2, height // r, width // r)))
 
 
+@before(by_table())
 @composite(homes="function functional", node="channel_shuffle")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Return input with its channels, axis 1, dealt out: the first of each group, then the second

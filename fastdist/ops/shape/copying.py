@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...core import dtypes
 from ...core.caller_warning import warn_caller
 from ...core.dense_order import undone, walk_order
@@ -16,7 +18,7 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import backend_of
 from ...dispatch.composite import before, composite
-from ...dispatch.op import PLAIN, Op
+from ...dispatch.op import PLAIN
 from ...dispatch.route import Route
 from ...dispatch.signature import ArgumentError
 from ...dispatch.structured import Plan, StructuredOp, structured
@@ -25,6 +27,7 @@ from ...graph.modes import modes
 from ...interpreters.batched_tensor import levels
 from ...interpreters.sparse_rules import meet_sparse
 from ...tensor.broadcast import axes_to_sum
+from ...tensor.constants import held
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor, layout_of, wrap
 
@@ -103,14 +106,14 @@ def _(g: Tensor, input_layout: Layout) -> Any:
 
 @structured(
     "shape.copying.place",
-    linear=True,
     homes="nowhere",
     known_as="constant_pad_nd",
     takes_complex=True,
 )
-def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
-    """Return zeros of shape with input at index: the adjoint of basic indexing. A pair of integers
-    stands for the slice between them, which cannot be part of the key of a Route.
+def place(input: Tensor, shape: Shape, index: Any, value: complex | None = None) -> Tensor:
+    """Return a tensor of shape with input at index, and value elsewhere; with zeros, which None
+    stands for, the adjoint of basic indexing. A pair of integers stands for the slice between
+    them, which cannot be part of the key of a Route.
     """
 
 
@@ -122,21 +125,28 @@ def _with_slices(index: Any) -> Any:
 
 
 @place.plan
-def _(input: Tensor, shape: Shape, index: tuple[Any, ...]) -> Plan:
-    return Plan(shape, input._layout.dtype, (_with_slices(index),))
+def _(input: Tensor, shape: Shape, index: Any, value: complex | None) -> Plan:
+    dtype = input._layout.dtype
+    number = np.zeros((), dtype.numpy) if value is None else held(value, dtype)
+    return Plan(shape, dtype, (_with_slices(index), number))
 
 
 @place.batches
-def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    shape, index = attributes
-    value, size = operands[0].value, levels.sizes[level - 1]
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, index, value = attributes
+    size = levels.sizes[level - 1]
     entries = index if isinstance(index, tuple) else (index,)
-    return op.general((value,), ((size, *shape), (slice(None), *entries)))
+    return op.general((operands[0].value,), ((size, *shape), (slice(None), *entries), value))
 
 
 @place.vjp("input")
 def _(g: Tensor, index: Tensor) -> Tensor:
     return g[_with_slices(index)]
+
+
+@place.jvp
+def _(input_t: Tensor, shape: Shape, index: Any) -> Tensor:
+    return place(input_t, shape, index)
 
 
 class MoveOp(StructuredOp):

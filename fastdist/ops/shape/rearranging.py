@@ -17,6 +17,7 @@ from ...tensor.broadcast import broadcast_shapes as shape_of_all
 from ...tensor.layout import Size
 from ...tensor.tensor import Tensor
 from ..refusals import require_given
+from ..unrecorded_moves import by_table
 from .views import expand, permute, reshape, transpose, view
 
 
@@ -118,6 +119,7 @@ def _(g: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...]) -> 
     return roll(g, tuple(-shift for shift in _listed((shifts,))), dims)
 
 
+@before(by_table())
 @composite(homes="method", node="repeat")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """Return input copied so many times along each axis; more numbers than axes add axes.
@@ -148,6 +150,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     return pairs.clone().view(*merged)  # type: ignore[no-any-return]
 
 
+@before(by_table())
 @composite(node="repeat")
 def tile(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return input repeated; fewer numbers than axes leave the first axes alone.

@@ -20,11 +20,11 @@ def cast(x: Array, out: Array) -> None:
 
 
 @silent
-def place(x: Array, out: Array, index: Any) -> None:
-    """Write x into out[index] and zero everywhere else. index holds integers, slices, None and
-    Ellipsis.
+def place(x: Array, out: Array, index: Any, value: Array) -> None:
+    """Write x into out[index] and value, of out's dtype and no axes, everywhere else. index holds
+    integers, slices, None and Ellipsis.
     """
-    out.fill(0)
+    out.fill(value)
     out[index] = x
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from fastdist.core.dtypes import FLOAT8
 
 from ..index.indices import MANY, require_inside
+from ..memory import LINES_FROM
 from .call_facts import LIMIT, Array, CallFacts, Run, Shape, row_starts, small
 
 # Places from which on a compiled loop serves, see index/indices.py.
@@ -28,6 +29,22 @@ def _cast(facts: CallFacts) -> Run | None:
     if dtype in FLOAT8 or facts.dtypes[0] in FLOAT8:
         return None
     return lambda x: x.astype(dtype, "C")
+
+
+@small("shape.copying.place")
+def _place(facts: CallFacts) -> Run | None:
+    shape, dtype, (index, value) = facts.shape, facts.dtype, facts.numbers
+    if math.prod(shape) * dtype.itemsize >= LINES_FROM or facts.dtypes[0] != dtype:
+        return None
+    empty = np.empty
+
+    def place(x: Any) -> Any:
+        out = empty(shape, dtype)
+        out.fill(value)
+        out[index] = x
+        return out
+
+    return place
 
 
 @small("index.indexing.select")

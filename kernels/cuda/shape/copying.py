@@ -25,7 +25,6 @@ from ..layout import element_strides
 from ..pointwise.pointwise import plan, pointwise
 from ..prepared import on_device_of_out, only_launches
 
-_ZERO: Final = parse("T(0)", ())
 _SAME: Final = parse("x", ("x",))
 _FAR: Final = 1 << 62
 
@@ -37,12 +36,12 @@ def cast(x: Any, out: Any) -> None:
 
 
 @on_device_of_out
-def place(x: Any, out: Any, index: Any) -> None:
-    """Write x into out[index] and zero everywhere else. index holds integers, slices, None and
-    Ellipsis.
+def place(x: Any, out: Any, index: Any, value: Any) -> None:
+    """Write x into out[index] and value, of out's dtype and no axes, everywhere else. index holds
+    integers, slices, None and Ellipsis.
     """
     # Elements that index names are written twice; that costs less than finding the others.
-    pointwise(_ZERO, [], out)
+    pointwise(_SAME, [value], out)
     pointwise(_SAME, [x], out[index])
 
 

@@ -221,3 +221,18 @@ def test_what_is_drawn_in_place_is_one_node_of_the_name_of_the_draw(dtype: fd.DT
     x = fd.zeros(3, dtype=dtype, requires_grad=True)
     assert (x * 1).normal_().grad_fn.name() == "NormalBackward0"
     assert (x * 1).uniform_().grad_fn.name() == "UniformBackward0"
+
+
+@pytest.mark.parametrize("draw", [fd.rand, fd.randn])
+def test_wrong_sizes_are_refused_and_few_numbers_are_those_of_many(
+    draw: Callable[..., Any],
+) -> None:
+    for size in ((-1,), ("a",), ([1], [2]), (2.5,), (2, None)):
+        with pytest.raises((RuntimeError, TypeError), match=r"size|dimension -1"):
+            draw(*size)
+    fd.manual_seed(3)
+    wanted = [draw(2, 3), draw((4,)), draw([5, 1]), draw(fd.Size((3,)))]
+    fd.manual_seed(3)
+    found = [draw(*shape, dtype=fd.float32) for shape in ((2, 3), (4,), (5, 1), (3,))]
+    assert all(fd.equal(*pair) for pair in zip(wanted, found, strict=True))
+    assert draw(0, 3).shape == (0, 3) and draw(()).shape == ()

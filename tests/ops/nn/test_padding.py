@@ -30,6 +30,22 @@ def test_few_numbers_are_padded_as_many_and_as_recorded_ones(dtype: str) -> None
         assert few.dtype is observed.dtype is kind and few.tolist() == observed.tolist()
 
 
+def test_a_value_is_padded_as_it_is_and_passes_no_gradient() -> None:
+    x = fd.arange(6.0).reshape(2, 3).requires_grad_()
+    padded = pad(x, (1, 0), value=-0.0)
+    assert fd.signbit(padded[:, 0]).all() and not fd.signbit(pad(x, (1, 0), value=0.0)).any()
+    assert pad(x, (0, 1), value=float("nan"))[:, 3].isnan().all()
+    (slope,) = fd.autograd.grad((pad(x, (2, 1), value=3.0) ** 2).sum(), x, create_graph=True)
+    assert slope.tolist() == (2 * x).tolist()
+    assert fd.autograd.grad(slope.sum(), x)[0].eq(2).all()
+    _, tangent = fd.func.jvp(lambda x: pad(x, (1, 0), value=3.0), (x.detach(),), (fd.ones(2, 3),))
+    assert tangent.tolist() == [[0, 1, 1, 1]] * 2
+    many = pad(fd.ones(200, 200), (1, 2), value=-0.0)
+    assert many[:, 1:201].eq(1).all() and fd.signbit(many[:, [0, 201, 202]]).all()
+    with pytest.raises(RuntimeError, match="cannot be converted to type float32"):
+        pad(x, (1, 0), value=1j)
+
+
 def test_circular_padding_goes_round_what_negative_padding_leaves() -> None:
     x = fd.arange(5).reshape(1, 5)
     assert pad(x, (2, -1), "circular").tolist() == [[2, 3, 0, 1, 2, 3]]
