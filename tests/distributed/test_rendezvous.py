@@ -28,6 +28,7 @@ from fastdist.distributed.rendezvous import (
 )
 from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity
 from fastdist.distributed.store import FileStore, HashStore, PrefixStore, TCPStore, host_store
+from fastdist.distributed.store.environment import num_workers_here
 from tests.distributed.certificates import make_certificates
 
 FASTDIST = {
@@ -239,6 +240,12 @@ def test_the_store_of_a_slurm_job_is_on_the_first_host_of_its_list(name: str) ->
 def test_what_is_missing_or_makes_no_sense_is_named(environment: dict[str, str], says: str) -> None:
     with pytest.raises(RendezvousError, match=says):
         from_env(environment)
+
+
+def test_the_workers_of_a_machine_are_counted_by_its_launcher() -> None:
+    for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
+        assert num_workers_here({name: "96"}) == 96
+    assert num_workers_here({}) == num_workers_here({"LOCAL_WORLD_SIZE": "many"}) == 1
 
 
 def test_torch_users_catch_value_error() -> None:

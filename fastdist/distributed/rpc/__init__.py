@@ -20,7 +20,6 @@ leaving.py           leaves the group, in stages; shutdown_barrier.py: all membe
                      steps that close an agent
 process_end.py       notices that a process ends without rpc.shutdown(), and why
 lost_workers.py      the workers that were lost, for errors of a shutdown
-hang_reports.py      reports workers that do not answer to the launcher
 notices.py           notices to other workers that nobody waits for
 arena_offers.py      how two workers come to share memory
 handlers.py          which function answers which kind of request

@@ -18,7 +18,6 @@ from fastdist.system.unused_memory import release_unused_memory
 
 from . import agent as agents
 from . import api
-from . import hang_reports as hang_reports
 from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .process_end import watch_end, why_it_ends

@@ -151,6 +151,13 @@ def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -
     return store_is_hosted(environment) and own == str(port)
 
 
+def num_workers_here(environment: Mapping[str, str] = os.environ) -> int:
+    """Return how many workers run on this machine, 1 where the launcher does not say."""
+    names = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+    counts = [environment.get(name, "") for name in names]
+    return next((int(count) for count in counts if count.isdecimal()), 1)
+
+
 def init_timeout_s(environment: Mapping[str, str] = os.environ) -> float | None:
     """Return FASTDIST_INIT_TIMEOUT in seconds, None if it is not set; 0 stands for no limit.
 

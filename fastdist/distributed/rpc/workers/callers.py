@@ -46,9 +46,6 @@ MAX_IDS: Final = 128 << 10
 _LEAST_UNREAD_BYTES: Final = 8 * UNREAD_STEP_BYTES
 
 
-_FEW_ROUTES: Final = 64
-
-
 class Request(Protocol):
     """A call that came in; `deadline` is until when it is wanted."""
 
@@ -318,17 +315,14 @@ class Callers:
         self.refuse(self._forget(list(self._lanes), are_wanted=False), refusal)
 
     def _forget_ended(self) -> None:
-        """Forget connections that have ended: each time while they are few, and then whenever they
-        are twice as many as were left the last time, so that n of them cost O(n) in all.
+        """Forget connections that have ended, whenever there are twice as many as were left the
+        last time, so that n of them cost O(n) in all.
         """
         if len(self.by_route) < self._forget_at:
             return
         for old in [old for old in self.by_route if not self._listener.knows(old)]:
             del self.by_route[old]
-        if len(self.by_route) >= _FEW_ROUTES:
-            self._forget_at = 2 * len(self.by_route)
-        else:
-            self._forget_at = 0
+        self._forget_at = 2 * len(self.by_route)
 
     def refuse(self, routes: Sequence[Route], error: FastdistError) -> None:
         """Answer a greeting, the last one of each connection, with an error."""

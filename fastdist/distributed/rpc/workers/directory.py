@@ -23,7 +23,7 @@ And which group of its job a worker comes to, which the directories of earlier o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed.store import PrefixStore, Store
@@ -52,41 +52,14 @@ class Changes(NamedTuple):
     ended: list[int]
 
 
-class Directory(Protocol):
-    """The directory of a group's members.
-
-    Thread  any
-    Raises  StoreError where it does not answer; RpcError for an entry that none of ours wrote
-    """
-
-    def claim(
-        self, me: Record, over: Record | None = None, num_lost: int = 0
-    ) -> tuple[Record | None, int]:
-        """Claim name and rank at once, in the place of a life that is over if one is given, the
-        `num_lost`th that was; return the member that has one of them, None if all is well, and how
-        many lives of the place were lost.
-        """
-
-    def find(self, keys: Sequence[int | str]) -> list[Record | None]:
-        """Return the members that have ranks or names."""
-
-    def count(self, label: str) -> int:
-        """Return how many members have a label."""
-
-    def changes(self, since: int) -> Changes:
-        """Return the changes since a revision; all members where that is 0 or forgotten."""
-
-    def leave(self, gone: Record) -> None:
-        """Free the place of a member."""
-
-    def declare_lost(self, gone: Record) -> None:
-        """Free the place of a member that was lost: another life of it may come back."""
-
-
 class StoreDirectory:
-    """The directory of a group that its store keeps.
+    """The directory of a group's members, which its store keeps.
 
     Given timeout_s, the store is waited for so long. `name` is that of the group in the store.
+
+    Thread  any
+    Raises  StoreError where the store does not answer; RpcError for an entry that none of ours
+            wrote
     """
 
     def __init__(self, store: Store, timeout_s: float | None = None, name: bytes = _NAME) -> None:
@@ -120,34 +93,37 @@ class StoreDirectory:
     def claim(
         self, me: Record, over: Record | None = None, num_lost: int = 0
     ) -> tuple[Record | None, int]:
-        """See Directory."""
+        """Claim name and rank at once, in the place of a life that is over if one is given, the
+        `num_lost`th that was; return the member that has one of them, None if all is well, and how
+        many lives of the place were lost.
+        """
         place = [b"%d" % me.rank, b"%d" % me.world_size, me.encode()]
         former = b"" if over is None else _life_of(over)
         other, lost = self._ask(Op.ENTER, *place, *_claim_of(me), former, b"%d" % num_lost)
         return (Record.decode(other) if other else None), _number(lost)
 
     def find(self, keys: Sequence[int | str]) -> list[Record | None]:
-        """See Directory."""
+        """Return the members that have ranks or names."""
         return decode_found(keys, self._ask(Op.MEMBERS, *map(_key_of, keys)))
 
     def count(self, label: str) -> int:
-        """See Directory."""
+        """Return how many members have a label."""
         (found,) = self._ask(Op.MEMBERS, f"{LABEL}{label}".encode())
         return _number(found)
 
     def changes(self, since: int) -> Changes:
-        """See Directory."""
+        """Return the changes since a revision; all members where that is 0 or forgotten."""
         revision, is_whole, num_came, *rest = self._ask(Op.CHANGES, b"%d" % since)
         num = _number(num_came)
         came, ended = map(Record.decode, rest[:num]), map(_number, rest[num:])
         return Changes(_number(revision), is_whole == b"1", [*came], [*ended])
 
     def leave(self, gone: Record) -> None:
-        """See Directory."""
+        """Free the place of a member."""
         self._end(gone, b"0", 0)
 
     def declare_lost(self, gone: Record) -> None:
-        """See Directory."""
+        """Free the place of a member that was lost: another life of it may come back."""
         self._end(gone, b"1", gone.restart_count + 1)
 
     def was_cut_short(self, rank: int, name: str) -> bool:

@@ -21,13 +21,13 @@ from fastdist.core.errors import (
 )
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
-from fastdist.distributed.sockets.liveness_timeouts import crowding, crowding_here
+from fastdist.distributed.sockets.liveness_timeouts import crowding
 from fastdist.system.foreign_text import one_line
 
 from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
-from .group import LOOK_S, Group
+from .group import Group, look_s
 from .hooks import add_silence_hook as add_silence_hook  # earlier pickles name it here
 from .hooks import lost_hooks, silence_hooks, tell_of_return
 from .latest import remember
@@ -163,8 +163,8 @@ class Workers:
         return f"{', '.join(names[:_MOST_NAMED])}{more}{others}"
 
     def _not_found(self, what: str) -> RpcError:
-        me = self.me
-        return RpcError(f"name:{me.name},rank:{me.rank} could not find destination {what}")
+        sender = f"name:{self.me.name},rank:{self.me.rank}"
+        return RpcError(f"{sender} could not find destination {what}")
 
     def _explain_missed(self, to: str | int | WorkerInfo) -> str:
         """Return the fate of a lost worker, before the group forgets it."""
@@ -361,8 +361,10 @@ class Workers:
     # ---- as the Owner of each; on the progress thread ------------------------------------------
 
     def is_silent(self, worker: Worker, why: str) -> None:
-        """Tell of a worker that does not answer."""
+        """Report a worker that does not answer; launch/lost_workers.py looks whether it hangs."""
         _logger.warning("worker %r %s", worker.name, why)
+        if worker.hangs:
+            self._submit(lambda: self.group.report_to_launcher(worker.record, why, hangs=True))
         for hook in silence_hooks:
             self._submit(hook, worker.info, why)
 
@@ -419,7 +421,7 @@ class Workers:
         """Read who is in the group; what the store does not tell stays as it was."""
         with self._refresh_lock:
             try:
-                came = self._take_in(self.group.read_members(LOOK_S * crowding_here()))
+                came = self._take_in(self.group.read_members(look_s()))
             except StoreError as error:
                 _logger.info("cannot read from the store which workers are in the group: %s", error)
                 return
@@ -427,14 +429,13 @@ class Workers:
 
     def _look_up(self, to: str | int | WorkerInfo) -> str:
         """Read who has a name or an id now; return the end of an error if the store is silent."""
-        key = to if isinstance(to, (str, int)) else to.id
         with self._refresh_lock:
             try:
-                record = self.group.find(key, LOOK_S * crowding_here())
+                record = self.group.find(to if isinstance(to, (str, int)) else to.id, look_s())
             except StoreError as error:
                 return f"; the store did not tell who that is: {error}"
             with self._lock:
-                before = self._known(key)
+                before = self._known(to)
                 # No rank of a static group is ever free: a store with another host knows less.
                 if record is None and before is not None and not self.group.is_static:
                     self._forget_if_dead(before)
