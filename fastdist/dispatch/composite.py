@@ -134,7 +134,8 @@ def checked(
         try:
             if quick is not None and not modes.special:
                 try:
-                    if (found := quick(*args, **kwargs)) is not NOT_TAKEN:
+                    found = quick(*args, **kwargs) if kwargs else quick(*args)
+                    if found is not NOT_TAKEN:
                         return _named(found, node) if node else found
                 except TypeError:
                     pass  # the checks below name the argument at fault
@@ -167,8 +168,7 @@ def checked(
                 if ours is None:
                     explain(error, lambda: fault_of_call(function, args, kwargs))
                     raise
-            # Python refused the names, so the function has not begun to run.
-            return call(*ours[0], **ours[1])
+            return call(*ours[0], **ours[1])  # Python refused the names: nothing has run yet
         except Exception as error:
             fold(error)
             raise

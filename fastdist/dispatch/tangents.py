@@ -10,7 +10,15 @@ from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardGrad
 from ..graph.lazy_conj_neg import resolved
 from ..graph.modes import modes, tls
-from ..graph.tensor_tangents import below, levels_of, set_tangent, tangent_of, walkable
+from ..graph.tensor_tangents import (
+    below,
+    levels_in,
+    levels_of,
+    limit,
+    set_tangent,
+    tangent_of,
+    walkable,
+)
 from ..interpreters.batched_tensor import unbatched
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, wrap
@@ -67,21 +75,27 @@ def carry_one_level(
         result = plain(*operands, *attributes)
         carry_view(result, operands[0])
         return result
-    levels = levels_of(operands)
-    if not levels:
+    level, is_recorded, tangents, primals = None, False, [], []
+    for operand in operands:
+        tangent, primal = None, operand
+        if operand is not None:
+            is_recorded = is_recorded or operand._edge is not None
+            for one in () if operand._extra is None else levels_in(operand._extra):
+                if level is not None and one is not level:
+                    return NOT_TAKEN
+                level, tangent = one, tangent_of(operand, one)
+                primal = wrap(operand._array, operand._layout)
+        tangents.append(tangent)
+        primals.append(primal)
+    if level is None:
         return plain(*operands, *attributes)
-    if len(levels) > 1 or op.several or has_more or is_recorded(operands):
+    if (is_recorded and tls.grad) or limit.order is not None or op.several or has_more:
         return NOT_TAKEN
-    tangents = [tangent_of(operand, levels[0]) for operand in operands]
-    primals = [
-        operand if tangent is None else wrap(operand._array, operand._layout)
-        for operand, tangent in zip(operands, tangents, strict=True)
-    ]
     result = plain(*primals, *attributes)
     tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)
     if tangent is not None:
         tangent = walkable(resolved(tangent), result)
-        extra_of(result).tangents = ForwardGrad.of_one(tangent, levels[0])
+        extra_of(result).tangents = ForwardGrad.of_one(tangent, level)
     return result
 
 

@@ -27,19 +27,19 @@ class _Limit(threading.local):
     order: int | None = None
 
 
-_limit = _Limit()
+limit = _Limit()
 
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
     """Let ops of this thread carry only tangents of levels outside of level; none for None."""
-    before = _limit.order
+    before = limit.order
     order = -1 if level is None else level.order
-    _limit.order = order if before is None else min(before, order)
+    limit.order = order if before is None else min(before, order)
     try:
         yield
     finally:
-        _limit.order = before
+        limit.order = before
 
 
 def levels_of(operands: Sequence[Any]) -> tuple[ForwardADLevel, ...]:
@@ -47,9 +47,9 @@ def levels_of(operands: Sequence[Any]) -> tuple[ForwardADLevel, ...]:
     found: tuple[ForwardADLevel, ...] = ()
     for operand in operands:
         if isinstance(operand, Tensor) and operand._extra is not None:
-            found = _joined(found, _levels(operand._extra))
-    if found and _limit.order is not None:
-        found = tuple([level for level in found if level.order < _limit.order])
+            found = _joined(found, levels_in(operand._extra))
+    if found and limit.order is not None:
+        found = tuple([level for level in found if level.order < limit.order])
     return found
 
 
@@ -61,7 +61,8 @@ def _joined(
     return tuple(sorted({*a, *b})) if a else b
 
 
-def _levels(extra: Extra) -> tuple[ForwardADLevel, ...]:
+def levels_in(extra: Extra) -> tuple[ForwardADLevel, ...]:
+    """Return the levels of the tangents of a tensor with this extra, outermost first."""
     found: tuple[ForwardADLevel, ...] = ()
     if extra.tangents is not None:
         found = extra.tangents.levels()
@@ -179,7 +180,7 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
     """
     if not isinstance(operand, Tensor) or operand._extra is None:
         return operand
-    levels = _levels(operand._extra)
+    levels = levels_in(operand._extra)
     if not levels or levels[-1] < level:
         return operand
     alias = wrap(operand._array, operand._layout)
