@@ -474,7 +474,7 @@ def adjoint(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for a vector
     """
-def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return whether all elements over dim are not 0; true of nothing.
 
     Args:
@@ -503,7 +503,7 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
         >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
         True
     """
-def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
 
     Args:
@@ -515,7 +515,7 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
         tensor([7, 5])
     """
-def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
 
     Args:
@@ -531,7 +531,7 @@ def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins
     """Return the smallest and the largest along dim, or of all."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
-def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return whether any element over dim is not 0; false of nothing.
 
     Args:
@@ -622,7 +622,7 @@ def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the number whose tanh is input."""
 def arctanh_(input: Tensor) -> Tensor:
     """Return the number whose tanh is input."""
-def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the index of the largest element, the first of several: along dim, or in the flattened
     tensor.
 
@@ -638,7 +638,7 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
         tensor([1, 0])
     """
-def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the index of the smallest element, the first of several: along dim, or in the
     flattened tensor.
 
@@ -1145,7 +1145,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
     """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
     least.
     """
-def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
     """Return how many elements over dim are not 0."""
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """Return the covariances of the rows of input; fweights says how often each column was seen,
@@ -1159,12 +1159,12 @@ def cummax(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types
     """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
 def cummin(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
     """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
-def cumprod(input: Tensor, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def cumprod(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the running product along dim.
 
     Dtype   integers and bool multiply in int64; floating -> the same
     """
-def cumsum(input: Tensor, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the running sum along dim.
 
     Dtype   integers and bool add in int64; floating -> the same
@@ -1466,7 +1466,7 @@ def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = 
         >>> torch.zeros(2, 3, 4).flatten(1).shape
         fastdist.Size([2, 12])
     """
-def flip(input: Tensor, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+def flip(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a copy with the order of elements along dims reversed.
 
     Args:
@@ -1580,7 +1580,7 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         >>> torch.full_like(torch.zeros(2), 7)
         tensor([7., 7.])
     """
-def gather(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
     Args:
@@ -1988,7 +1988,7 @@ def log_(input: Tensor) -> Tensor:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
         tensor([0.0000, 0.6931,   -inf])
     """
-def log_softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
@@ -2006,7 +2006,7 @@ def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
     """Return log(exp(input) + exp(other)) without overflow."""
 def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return log2(2**input + 2**other) without overflow."""
-def logcumsumexp(input: Tensor, dim: builtins.int = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def logcumsumexp(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """Return log(cumsum(exp(input))) along dim, without overflow."""
 def logdet(input: Tensor) -> Tensor:
     """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
@@ -2051,7 +2051,7 @@ def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """In-place version of logit: writes the result into this tensor and returns it."""
 def logspace(start: Scalar, end: Scalar, steps: builtins.int, base: builtins.float = 10.0, *, dtype: DTypeLike | None = None, device: DeviceLike = ..., requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return base to the powers linspace(start, end, steps), both included."""
-def logsumexp(input: Tensor, dim: Sizes = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
     Args:
@@ -2250,7 +2250,7 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
         >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
         tensor([3, 5])
     """
-def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the mean over dim, or over all axes; NaN of nothing.
 
     Raises  RuntimeError for integers and bool, unless dtype is floating
@@ -2757,7 +2757,7 @@ def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool 
     """
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     """Return the distance of order p of each row of input from each behind it."""
-def permute(input: Tensor, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+def permute(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a view with the axes in the order dims.
 
     Args:
@@ -2825,7 +2825,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where positive, weight * input elsewhere; weight is one number or one a
     channel.
     """
-def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the product over dim, or over all axes.
 
     Dtype   integers and bool multiply in int64; floating -> the same
@@ -3167,7 +3167,7 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
         tensor([[0., 0., 1.],
                 [1., 0., 0.]])
     """
-def scatter_add(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input with src added at index along dim."""
 def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
     """Return input with src at index along dim; elements that share a place are reduced by sum,
@@ -3289,7 +3289,7 @@ def slogdet(input: Tensor, *, out: Any = None) -> return_types.slogdet:
     """Return (sign, logabsdet); see linalg.slogdet."""
 def smm(input: Tensor, mat: Tensor) -> Tensor:
     """Return the product of a sparse and a dense matrix as a sparse one."""
-def softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
@@ -3395,7 +3395,7 @@ def square_(input: Tensor) -> Tensor:
         >>> torch.square(torch.tensor([1.0, -3.0]))
         tensor([1., 9.])
     """
-def squeeze(input: Tensor, dim: Sizes | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
     """Return a view without the axes of length 1, or without those of dim that have length 1.
 
     Args:
@@ -3427,7 +3427,7 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
         tensor([[1, 3],
                 [2, 4]])
     """
-def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
     """Return the standard deviation over dim: the root of the variance; see var.
 
     Args:
@@ -3435,14 +3435,15 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
         tensor(1.)
     """
-def std_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = ...) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return std and the mean over dim."""
 def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
     """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
@@ -3487,7 +3488,7 @@ def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
         tensor([1, 2])
     """
-def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the sum over dim, or over all axes.
 
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
@@ -3816,7 +3817,7 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
     """
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return views of the lengths split_sizes along dim."""
-def unsqueeze(input: Tensor, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
     """Return a view with an axis of length 1 put in at dim.
 
     Args:
@@ -3829,7 +3830,7 @@ def unsqueeze(input: Tensor, dim: builtins.int = ..., *, axis: builtins.int | Se
     """
 def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
     """Return the powers of a vector's elements as rows, the highest first unless increasing."""
-def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
     """Return the variance over dim: the sum of squared deviations over the number of elements minus
     correction.
 
@@ -3838,7 +3839,8 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -3847,7 +3849,7 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
         >>> torch.var(torch.tensor([1.0, 3.0]), correction=0)
         tensor(1.)
     """
-def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = ...) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return var and the mean over dim."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the inner product of two vectors, the first one's conjugates where it is complex."""

@@ -94,7 +94,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the logarithm of ndtr(input), in the far tail as well."""
-def log_softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
@@ -112,7 +112,7 @@ def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | Non
     """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
     given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
     """
-def logsumexp(input: Tensor, dim: Sizes = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
     Args:
@@ -171,7 +171,7 @@ def shifted_chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Tensor | 
     """Return Chebyshev's polynomial of the fourth kind at 2 * input - 1."""
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return sin(pi * input) / (pi * input), 1 at 0."""
-def softmax(input: Tensor, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)

@@ -15,6 +15,11 @@ from .core.missing import show_public
 from .ops.shape.copying import to
 from .tensor.tensor import Tensor, from_array
 
+__all__ = [
+    "assert_close",
+    "make_tensor",
+]
+
 # The wider of the two dtypes' tolerances counts, as in PyTorch.
 _TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5),

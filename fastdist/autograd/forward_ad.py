@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import GraphError, ShapeError
 from ..core.short_repr import short_repr
-from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
+from ..graph.tensor_tangents import below, levels_of, set_tangent, tangent_of
 from ..interpreters.batched_tensor import base_of, level_of, levels, rebatched
 from ..ops.shape.views import view
 from ..tensor.tensor import OWN_TANGENT, Tensor

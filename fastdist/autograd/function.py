@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 from ..core.errors import GraphError
 from ..core.missing import explain_missing
-from ..dispatch.inplace import require_may_change, set_history
-from ..dispatch.tangents import below, is_recorded, levels_of, only_below, set_tangent, tangent_of
+from ..dispatch.tangents import is_recorded
 from ..graph.anomaly import note_forward
 from ..graph.forward_streams import device_of, note_stream
+from ..graph.inplace_history import require_may_change, set_history
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
+from ..graph.tensor_tangents import below, levels_of, only_below, set_tangent, tangent_of
 from ..interpreters.batched_tensor import level_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import GraphError
+from ..core.missing import show_public
 from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad
 from ..graph.transform_inputs import differentiating
@@ -21,6 +22,15 @@ from ..tensor.tensor import Tensor
 from .batches_back import backward_batched
 from .differentiate import grad
 from .forward_ad import dual_level, make_dual, unpack_dual
+
+__all__ = [
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "vhp",
+    "vjp",
+]
 
 Result = Tensor | tuple[Tensor, ...]
 
@@ -428,3 +438,6 @@ def _finish(values: Sequence[Tensor], single: bool, create_graph: bool) -> Any:
     if not create_graph:
         values = [value.detach() for value in values]
     return values[0] if single else tuple(values)
+
+
+show_public(__name__)

@@ -23,8 +23,9 @@ The general path makes it; the short path looks it up by the layouts of its oper
 result goes: a new tensor, the first operand, or `out=`.
 
 `node_writer.py` writes the Node class of an op: what to save, and how a gradient passes.
-`tangents.py` has forward mode, and whether a call needs derivatives. `inplace.py` keeps the history
-of tensors that are changed in place, and writes over them.
+`tangents.py` carries tangents through a call, and tells whether one needs derivatives. `inplace.py`
+writes over tensors. The history of changes in place, and the tangents of tensors, are in the
+package `graph`.
 
 A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. `modes.plain` has these classes
 while no interpreter is open and no tangent exists, and is empty otherwise: functions with a shorter

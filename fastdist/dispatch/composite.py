@@ -24,7 +24,14 @@ from ..interpreters.timing import time_composite
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
 from ..tensor.tensor import Tensor
 from .call import TENSORS, TWIN_DOC, cast_plain
-from .declaration import OutRule, event_of_function, homes_of, node_named, recorded_as
+from .declaration import (
+    LateSignature,
+    OutRule,
+    event_of_function,
+    homes_of,
+    node_named,
+    recorded_as,
+)
 from .op import OPS, Op
 from .signature import NUMPY_NAMES, UNCLEAR, ArgumentError, explain, fault_of_call, require_kinds
 from .target import First, Out
@@ -62,8 +69,8 @@ def composite(
     them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
     measurable; of_one is the op to call for a single tensor: the other arguments are not checked
     then; quick is given each call first, while no interpreter is open and no tangent exists, and
-    returns NOT_TAKEN for those that it does not serve; known_as and node are PyTorch's names for
-    it: see declaration.py
+    returns NOT_TAKEN for those that it does not serve (or raises TypeError, where it does not take
+    the arguments); known_as and node are PyTorch's names for it: see declaration.py
     """
 
     def declare(call: F) -> F:
@@ -84,7 +91,7 @@ def composite(
             quick=quick,
         )
         if out:
-            made.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
+            made.__signature__ = LateSignature(call, has_out=True)  # type: ignore[attr-defined]
         COMPOSITES[known] = Composite(known, made, found_in)
         return made
 
@@ -125,19 +132,20 @@ def checked(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if quick is not None and not modes.special:
+                try:
+                    if (found := quick(*args, **kwargs)) is not NOT_TAKEN:
+                        return _named(found, node) if node else found
+                except TypeError:
+                    pass  # the checks below name the argument at fault
             if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
                 return _write_into(Out(out, into), op, args, kwargs)
-            is_alone = of_one is not None and len(args) == 1 and not kwargs
-            if is_alone and args[0].__class__ is Tensor and not modes.tracers:
-                return of_one(args[0])  # type: ignore[misc]
             if modes.tracers:
                 found, args, kwargs = _ask_interpreters(op, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
-            elif quick is not None and not modes.special:
-                found = quick(*args, **kwargs)
-                if found is not NOT_TAKEN:
-                    return _named(found, node) if node else found
+            elif of_one and not kwargs and len(args) == 1 and args[0].__class__ is Tensor:
+                return of_one(args[0])
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:
@@ -145,10 +153,10 @@ def checked(
                 if many:
                     classes += (*classes_in_lists((*args, *kwargs.values())),)
                 if classes not in fitted:
-                    may_override = any_overrides(classes) and not op.is_ignored
-                    found = offer(op.offered, args, kwargs) if may_override else NOT_TAKEN
-                    if found is not NOT_TAKEN:
-                        return found
+                    if may_override := any_overrides(classes) and not op.is_ignored:
+                        found = offer(op.offered, args, kwargs)
+                        if found is not NOT_TAKEN:
+                            return found
                     known = set() if may_override else fitted
                     args, kwargs = require_kinds(function, args, kwargs, known, classes)
             try:
@@ -303,35 +311,3 @@ def dressed_as_twin(
         taken = [p for p in signature.parameters.values() if p.name != "out"]
         inplace.__signature__ = signature.replace(parameters=taken)
     return inplace  # type: ignore[no-any-return]
-
-
-class SignatureWithOut(inspect.Signature):
-    """The signature of a function with an `out=`, made when it is first read.
-
-    The import makes 200 of them: at once they would take 2 % of its time, and 300 KB.
-    """
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function  # not the base's, which needs the parameters
-
-    def __getattr__(self, name: str) -> Any:
-        """Make the signature at the first use of the base's attributes."""
-        made = inspect.signature(self._function)
-        out = inspect.Parameter(
-            "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
-        )
-        parameters = [*made.parameters.values(), out]
-        super().__init__(parameters, return_annotation=made.return_annotation)
-        return object.__getattribute__(self, name)
-
-    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
-        """Return a plain signature with the changes."""
-        return inspect.Signature(
-            list(self.parameters.values()), return_annotation=self.return_annotation
-        ).replace(**changes)
-
-    def __reduce__(self) -> Any:
-        """Pickle as a plain signature."""
-        return self.replace().__reduce__()

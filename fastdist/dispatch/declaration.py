@@ -122,6 +122,39 @@ def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
     return dict(zip(last, given, strict=True)) | (function.__kwdefaults__ or {})
 
 
+class LateSignature(inspect.Signature):
+    """The signature of a declared function, with an `out=` if has_out; made when it is first read.
+
+    The import makes several hundred of them: at once they would take 2 % of its time, and 300 KB.
+    """
+
+    __slots__ = ("_function", "_has_out")
+
+    def __init__(self, function: Callable[..., Any], has_out: bool) -> None:
+        # The base's __init__ needs the parameters, so __getattr__ calls it.
+        self._function, self._has_out = function, has_out
+
+    def __getattr__(self, name: str) -> Any:
+        """Make the signature at the first use of the base's attributes."""
+        made = inspect.signature(self._function)
+        parameters = [*made.parameters.values()]
+        if self._has_out:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter("out", kind, default=None, annotation="Any"))
+        super().__init__(parameters, return_annotation=made.return_annotation)
+        return object.__getattribute__(self, name)
+
+    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
+        """Return a plain signature with the changes."""
+        return inspect.Signature(
+            list(self.parameters.values()), return_annotation=self.return_annotation
+        ).replace(**changes)
+
+    def __reduce__(self) -> Any:
+        """Pickle as a plain signature."""
+        return self.replace().__reduce__()
+
+
 def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
     """Return whether a parameter of function is a tensor of the op; otherwise it is an attribute.
 

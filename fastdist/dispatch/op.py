@@ -19,6 +19,7 @@ from ..interpreters.torch_function import offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .declaration import (
+    LateSignature,
     OutRule,
     defaults_of,
     event_named,
@@ -327,6 +328,8 @@ def public_function(op: Op) -> Callable[..., Any]:
     head = "".join(lines)
     tail = f"    return _general(({tensors}), ({attributes}), {out})\n"
     public = define(op, head + tail, names)
+    if aliased or lists:  # whose other names, of NumPy, the signature leaves out
+        public.__signature__ = LateSignature(op.declared, op.has_out)  # type: ignore[attr-defined]
     op.written = (public, head, tail)
     return public
 

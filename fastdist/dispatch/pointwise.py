@@ -10,6 +10,7 @@ from ..core.dtypes import FLOAT8, DType, bool_, int64
 from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
 from ..core.short_repr import short_repr
 from ..graph.modes import tls
+from ..graph.tensor_tangents import zeros_like
 from ..language.scalar import CONDITIONS
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.constants import (
@@ -43,7 +44,7 @@ from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .route import Route, layouts_of, order_of, run_silently
 from .short_path import write_short_path
 from .signature import ArgumentError, require_tensors
-from .tangents import carry, combined, zeros_like
+from .tangents import carry, combined
 
 # Note [Numbers next to half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in

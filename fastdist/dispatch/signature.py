@@ -307,7 +307,7 @@ _KINDS: dict[str, _Kind] = {
     "MemoryFormat": _Kind("a memory format such as fastdist.channels_last", _of(MemoryFormat)),
     "Nested": _Kind(
         "an integer or tuples of integers",
-        lambda v: _each(v, lambda one: isinstance(one, range) or _is_integer(one)),
+        _are_nested_integers,
         _are_some,
     ),
     "None": _Kind("None", lambda v: v is None),
@@ -315,11 +315,7 @@ _KINDS: dict[str, _Kind] = {
     "Sizes": _Kind(_SIZES, _are_sizes, _are_some),
     "Tensor": _Kind("Tensor", _of(Tensor)),
     "TensorList": _Kind("a sequence of Tensors", _is_list_of_tensors, _is_list),
-    "Tensors": _Kind(
-        "a sequence of Tensors",
-        lambda v: isinstance(v, Tensor) or _is_list_of_tensors(v),
-        _of(Tensor, tuple, list),
-    ),
+    "Tensors": _Kind("a sequence of Tensors", _are_tensors, _of(Tensor, tuple, list)),
     "bool": _Kind("a bool", _is_bool),
     "complex": _Kind("a number", lambda v: isinstance(v, complex) or _is_number(v)),
     "float": _Kind("a number", _is_number),

@@ -11,8 +11,10 @@ import numpy as np
 from ..core.dtypes import WORDS, bool_, int64, uint8
 from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..devices.backend import backend_of
+from ..graph.inplace_history import require_may_change, set_history
 from ..graph.lazy_conj_neg import LazyConjNeg, write_through
 from ..graph.modes import modes, tls
+from ..graph.tensor_tangents import levels_of, value_before
 from ..interpreters.batched_tensor import Batched, TakesNoBatch, level_of
 from ..interpreters.tracing import active_recorder, traced
 from ..system.shared_block import block_of
@@ -22,17 +24,10 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from ..tensor.writable import may_overlap, require_apart, require_writable, shares_memory
 from .declaration import OutRule
-from .inplace import (
-    overwrite,
-    require_may_change,
-    require_result_fits,
-    set_history,
-    value_of,
-    will_record,
-)
+from .inplace import overwrite, require_result_fits, value_of, will_record
 from .op import OPS, Given, refuse_devices
 from .route import Route, arrays_of, run_silently
-from .tangents import has_tangents, levels_of, value_before
+from .tangents import has_tangents
 
 # The argument `out=` of a call; a tuple for several results.
 GivenOut = Tensor | tuple[Tensor, ...] | None
@@ -65,7 +60,7 @@ NEW: Final = Target()
 
 class First(Target):
     """The first operand, which the result of an op, or of a function made of ops, replaces. See
-    Note [In-place on views] in inplace.py.
+    Note [In-place on views] in graph/inplace_history.py.
     """
 
     def __init__(self, name: str, tensor: Tensor, of: Any = None) -> None:

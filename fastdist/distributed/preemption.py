@@ -143,7 +143,9 @@ class Agreement:
             ranks = ", ".join(map(str, missing))
             raise StoreTimeoutError(
                 f"preempted(): rank {ranks} did not say within {self._answer_s:g} s at which step "
-                "it is, so the workers cannot agree on the step after which they save"
+                "it is, so the workers cannot agree on the step after which they save: it is "
+                "stopped or cut off, or has never called preempted(), which each worker of the "
+                "default group has to do in each step"
             ) from late
         self._store.set("last_call", str(1 + max(int(one) for one in self._store.multi_get(keys))))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from ..autograd.batches_back import ONE_BY_ONE
 from ..autograd.forward_ad import dual_level, make_dual, unpack_dual
@@ -11,6 +11,7 @@ from ..interpreters.batched_tensor import batched, value_at
 from ..interpreters.batching import open_level
 from ..ops.create.creation import zeros, zeros_like
 from ..ops.shape.joining import stack
+from ..tensor.tensor import Tensor
 from .reverse import jacrev
 from .trees import (
     Argnums,
@@ -25,19 +26,28 @@ from .trees import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Aux = TypeVar("Aux")
+Ts = TypeVarTuple("Ts")
 
 
 @overload
 def jvp(
-    func: Callable[..., R],
-    primals: tuple[Any, ...],
-    tangents: tuple[Any, ...],
+    func: Callable[[*Ts], R],
+    primals: tuple[*Ts],
+    tangents: tuple[*Ts],
     *,
     strict: bool = False,
     has_aux: Literal[False] = False,
 ) -> tuple[R, R]: ...
-
-
+@overload
+def jvp(
+    func: Callable[[*Ts], tuple[R, Aux]],
+    primals: tuple[*Ts],
+    tangents: tuple[*Ts],
+    *,
+    strict: bool = False,
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
 @overload
 def jvp(
     func: Callable[..., Any],
@@ -103,7 +113,7 @@ def jvp(
     return (*result, aux) if has_aux else result
 
 
-def linearize(func: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
+def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
     """Return func(*primals), and the function of tangents that jvp is there; each call of that runs
     func again.
 
@@ -118,16 +128,34 @@ def linearize(func: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R
             )
         return jvp(func, primals, tangents)[1]
 
-    return func(*primals), pushed
+    return func(*primals), pushed  # type: ignore[return-value]
 
 
+@overload
+def jacfwd(
+    func: Callable[Concatenate[Tensor, P], Tensor],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    *,
+    randomness: str = "error",
+) -> Callable[Concatenate[Tensor, P], Tensor]: ...
+@overload
 def jacfwd(
     func: Callable[P, Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     *,
     randomness: str = "error",
-) -> Callable[P, Any]:
+) -> Callable[P, Any]: ...
+
+
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
     """Return a function that computes the Jacobian as jacrev's does, all columns at once, in
     forward mode; randomness is vmap's.
 
@@ -183,7 +211,19 @@ def jacfwd(
     return jacobian
 
 
-def hessian(func: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]:
+@overload
+def hessian(
+    func: Callable[Concatenate[Tensor, P], Tensor],
+    argnums: Literal[0] = 0,
+) -> Callable[Concatenate[Tensor, P], Tensor]: ...
+@overload
+def hessian(
+    func: Callable[P, Any],
+    argnums: Argnums = 0,
+) -> Callable[P, Any]: ...
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes the second derivatives of func: forward over reverse.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from ..autograd.batches_back import pulled_together
 from ..autograd.differentiate import grad as _gradients
@@ -37,9 +37,37 @@ from .trees import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Aux = TypeVar("Aux")
+Ts = TypeVarTuple("Ts")
 
 
-def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
+@overload
+def grad(
+    func: Callable[Concatenate[Tensor, P], Tensor],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[Tensor, P], Tensor]: ...
+@overload
+def grad(
+    func: Callable[Concatenate[dict[str, Tensor], P], Tensor],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[dict[str, Tensor], P], dict[str, Tensor]]: ...
+@overload
+def grad(
+    func: Callable[P, tuple[Any, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def grad(
+    func: Callable[P, Any], argnums: tuple[int, ...], has_aux: Literal[False] = False
+) -> Callable[P, tuple[Any, ...]]: ...
+@overload
+def grad(
+    func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[P, Any]: ...
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the gradient of func, which returns a single number, with
     respect to the arguments argnums; with has_aux func returns (number, other) and it
     (gradient, other).
@@ -66,9 +94,21 @@ def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) ->
     return gradient
 
 
+@overload
+def grad_and_value(
+    func: Callable[Concatenate[Tensor, P], Tensor],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[Tensor, P], tuple[Tensor, Tensor]]: ...
+@overload
 def grad_and_value(
     func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
-) -> Callable[P, Any]:
+) -> Callable[P, tuple[Any, Any]]: ...
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """Return a function that computes (gradient, value) of func; see grad."""
 
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -96,21 +136,20 @@ def grad_and_value(
 
 @overload
 def vjp(
-    func: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
-) -> tuple[R, Callable[..., tuple[Any, ...]]]: ...
-
-
+    func: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False
+) -> tuple[R, Callable[..., tuple[*Ts]]]: ...
 @overload
 def vjp(
-    func: Callable[..., Any], *primals: Any, has_aux: Literal[True]
-) -> tuple[Any, Callable[..., tuple[Any, ...]], Any]: ...
-
-
+    func: Callable[[*Ts], tuple[R, Aux]], *primals: *Ts, has_aux: Literal[True]
+) -> tuple[R, Callable[..., tuple[*Ts]], Aux]: ...
 @overload
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 
 
-def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+# mypy holds that *primals: Any does not take *Ts.
+def vjp(  # type: ignore[misc]
+    func: Callable[..., Any], *primals: Any, has_aux: bool = False
+) -> Any:
     """Return func(*primals) and a function from cotangents, like the result, to their products with
     the Jacobian, one for each of primals; with has_aux what else func returned comes third.
 
@@ -146,13 +185,31 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (*result, _freed(aux, xs)) if has_aux else result
 
 
+@overload
+def jacrev(
+    func: Callable[Concatenate[Tensor, P], Tensor],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Callable[Concatenate[Tensor, P], Tensor]: ...
+@overload
 def jacrev(
     func: Callable[P, Any],
     argnums: Argnums = 0,
     *,
     has_aux: bool = False,
     chunk_size: int | None = None,
-) -> Callable[P, Any]:
+) -> Callable[P, Any]: ...
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of func with respect to the arguments argnums,
     all rows at once, or chunk_size at a time: for each result and argument a tensor of shape
     (*result, *argument).

@@ -272,7 +272,8 @@ class Tracer(TracerBase):
         return value
 
     def _patch_modules(self, patcher: _Patcher, cache: dict[str, Any]) -> None:
-        call, read = Module.__call__, Module.__getattr__
+        call: Callable[..., Any] = Module.__call__
+        read = Module.__getattr__
 
         @functools.wraps(call)
         def traced_call(module: Module, *args: Any, **kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ dict by node meets each common piece once. Nothing made here changes: any thread
 from __future__ import annotations
 
 import ast
+import contextlib
 import keyword
 import math
 import threading
@@ -23,6 +24,8 @@ from typing import Literal as OneOf
 
 from ..core.errors import ScalarSyntaxError
 from ..system.forked_locks import renew_in_children
+
+_ATTEMPTS: Final = 10  # of a text that Python fails to parse because another thread parses
 
 # Inputs of these names choose: they are bool, and stay so whatever a body is computed in.
 CONDITIONS: Final = frozenset({"condition", "mask"})
@@ -294,6 +297,19 @@ def to_text(node: Node) -> str:
     return "; ".join(lines)
 
 
+def _statements(text: str) -> list[ast.stmt]:
+    """Return the statements of a text.
+
+    Python 3.11 counts the depth of syntax trees in one place for all threads. If it collects
+    garbage while it builds a tree, another thread may parse, and the depths do not match: for a
+    correct text `ast.parse` raises SystemError (CPython issue 106905), and a later attempt passes.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(SystemError):
+            return ast.parse(text).body
+    return ast.parse(text).body
+
+
 class _Parser:
     """One text on its way from Python's tree to ours."""
 
@@ -310,7 +326,7 @@ class _Parser:
 
     def tree(self) -> Node:
         try:
-            statements = ast.parse(self._text).body
+            statements = _statements(self._text)
         except SyntaxError as error:
             word = (error.text or self._text)[max((error.offset or 1) - 1, 0) :].split(" ")[0]
             raise self._error(word, (error.offset or 1) - 1, error.msg) from None

@@ -81,8 +81,13 @@ class Card:
 
     @property
     def after_loss(self) -> str:
-        """The end of messages about a lost node, where the job starts single workers again."""
-        if self.max_restarts == 0 or self.restart == "group":
+        """The end of messages about a lost node whose place no other may take by these options."""
+        if self.max_restarts == 0:
+            return (
+                "; the job ends: with --max-restarts N it would wait for another launcher to take "
+                "its place"
+            )
+        if self.restart == "group":
             return ""
         return (
             f"; with --restart={self.restart} no machine takes its place and the job ends: "

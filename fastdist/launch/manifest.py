@@ -46,7 +46,7 @@ def _parser() -> CommandParser:
     prog = "fastdist manifest"
     parser = CommandParser(
         prog,
-        f"{prog} sbatch --nodes 4 -n 8 train.py",
+        f"{prog} sbatch --nodes 4 -n 8 train.py, or {prog} jobset --nodes 4 --image I train.py",
         description="Print the manifest of a job on several nodes: a script for Slurm's sbatch, or "
         "a Secret and a JobSet for Kubernetes.",
         epilog=_EPILOG,

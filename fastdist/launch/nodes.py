@@ -295,9 +295,9 @@ class Meeting:
         changes = [f"with {', '.join(came)}"] if came else []
         changes += [f"without {', '.join(gone)}"] if gone else []
         if changes:
-            workers = sum(card.workers for card in now)
-            nodes = f"{len(now)} {'node' if len(now) == 1 else 'nodes'}, {workers} workers"
-            self._post(f"fastdist: the job goes on {' and '.join(changes)} ({nodes})")
+            counts = {"node": len(now), "worker": sum(card.workers for card in now)}
+            size = ", ".join(f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items())
+            self._post(f"fastdist: the job goes on {' and '.join(changes)} ({size})")
 
     def plan_after_loss(self, node: int) -> str:
         """Describe the plan after the loss of a node; an empty text if the job ends."""

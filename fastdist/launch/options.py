@@ -298,9 +298,10 @@ def _restart(whom: str, max_restarts: int) -> str:
 
 def _nodes(text: str) -> tuple[int, int]:
     """Return the least and the largest number of nodes."""
-    least_text, colon, most_text = text.partition(":")
-    least = _count("--nnodes", least_text)
-    most = _count("--nnodes", most_text) if colon else least
+    found = re.fullmatch("([0-9]{1,9})(?::([0-9]{1,9}))?", text)
+    least, most = (int(found[1]), int(found[2] or found[1])) if found is not None else (0, 0)
+    if least < 1:
+        raise ValueError(f"--nnodes must be a whole number from 1 up, or MIN:MAX, got {text!r}")
     if least > most:
         raise ValueError(f"--nnodes {text}: expected MIN:MAX, where MIN is not more than MAX")
     return least, most

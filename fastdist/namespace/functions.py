@@ -14,7 +14,6 @@ from ..core.short_repr import short_repr
 from ..core.torch_function import DisableTorchFunctionSubclass
 from ..dispatch.composite import inplace_of
 from ..dispatch.inplace import copy_, fill_, zero_
-from ..dispatch.tangents import tangent_of
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
 from ..engine.backward import grad as engine_grad
@@ -22,6 +21,7 @@ from ..graph.forward_grad import ForwardADLevel
 from ..graph.gradient_edge import Inputs, given_inputs
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..graph.modes import tls
+from ..graph.tensor_tangents import tangent_of
 from ..interpreters.batch_loop import batch_like
 from ..interpreters.batched_tensor import Batched
 from ..interpreters.sparse_rules import refusal

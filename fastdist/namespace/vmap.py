@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from ..core.folded_frames import folds
 from ..core.short_repr import short_text
@@ -15,17 +15,19 @@ from ..interpreters.batching import open_level
 from ..tensor.pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_leaves
 from ..tensor.tensor import Tensor
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Dims = int | None | tuple[Any, ...] | list[Any] | dict[str, Any]
 
 
 def vmap(
-    func: Callable[..., Any],
+    func: Callable[P, R],
     in_dims: Dims = 0,
     out_dims: Dims = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Return a function that runs func for each slice of its arguments along in_dims (None: the
     whole for each), all of them at once, and puts the results together along out_dims.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.caller_warning import warn_caller
+from ..core.caller_warning import warn_caller as _warn_caller
 from ..core.torch_function import NOT_TAKEN as _NOT_TAKEN
 from ..core.torch_function import offer as _offer
 from ..dispatch.declaration import recorded_as as _recorded_as
@@ -49,7 +49,7 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None) -> int:
     """Return dim, or the axis that PyTorch takes, and warns of, where none is given."""
     if dim is not None:
         return dim
-    warn_caller(
+    _warn_caller(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +13,41 @@ import numpy as np
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
+from ..core.missing import show_public
 from ..graph.modes import no_grad
 from ..ops.create.random import require_std
 from ..random_numbers.generator import Generator, default_generator_of
 from ..tensor.tensor import Tensor
 from .truncated_normal import draw_truncated
+
+__all__ = [
+    "calculate_gain",
+    "constant",
+    "constant_",
+    "dirac",
+    "dirac_",
+    "eye",
+    "eye_",
+    "kaiming_normal",
+    "kaiming_normal_",
+    "kaiming_uniform",
+    "kaiming_uniform_",
+    "normal",
+    "normal_",
+    "ones_",
+    "orthogonal",
+    "orthogonal_",
+    "sparse",
+    "sparse_",
+    "trunc_normal_",
+    "uniform",
+    "uniform_",
+    "xavier_normal",
+    "xavier_normal_",
+    "xavier_uniform",
+    "xavier_uniform_",
+    "zeros_",
+]
 
 # How much each nonlinearity shrinks a normal number, to be made up for by larger weights.
 _GAINS = {
@@ -423,6 +454,7 @@ def _write(tensor: Tensor, values: np.ndarray) -> Tensor:
 def _deprecated(newer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     name = newer.__name__.removesuffix("_")
 
+    @functools.wraps(newer)
     def older(*args: Any, **kwargs: Any) -> Tensor:
         warn_caller(
             f"`nn.init.{name}` is now deprecated in favor of `nn.init.{newer.__name__}`.",
@@ -441,3 +473,6 @@ xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier
 kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
 dirac, sparse = _deprecated(dirac_), _deprecated(sparse_)
 orthogonal = _deprecated(orthogonal_)
+
+
+show_public(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from ..compiler import runs_as_it_is
 from ..core.device import Device, no_such_device
@@ -30,6 +30,17 @@ from .module_hooks import (
 from .module_tree import ModuleTree
 from .parameter import is_lazy, still_lazy
 from .state_dict import StateDict
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class HasForward(Protocol[P, R_co]):
+    """A module to type checkers: a call takes the arguments of its `forward`."""
+
+    @property
+    def forward(self) -> Callable[P, R_co]: ...
 
 
 def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
@@ -84,14 +95,25 @@ class Module(StateDict):
         if self.call_super_init:
             super(ModuleTree, self).__init__(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            if self._forward_hooks or self._forward_pre_hooks or GLOBAL_HOOKS or GLOBAL_PRE_HOOKS:
-                return call_with_hooks(self, args, kwargs)
-            return self.forward(*args, **kwargs)
-        except Exception as error:
-            fold(error)
-            raise
+    if TYPE_CHECKING:
+
+        def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    else:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                if (
+                    self._forward_hooks
+                    or self._forward_pre_hooks
+                    or GLOBAL_HOOKS
+                    or GLOBAL_PRE_HOOKS
+                ):
+                    return call_with_hooks(self, args, kwargs)
+                return self.forward(*args, **kwargs)
+            except Exception as error:
+                fold(error)
+                raise
 
     # PyTorch's names for a call, with its hooks and without, which packages use.
     _call_impl = _wrapped_call_impl = __call__

@@ -72,4 +72,4 @@ def install() -> None:
 
 def _switch(is_wanted: bool) -> None:
     _numbers.forget()
-    Module.__call__ = _profiled_call if is_wanted else _plain_call  # type: ignore[method-assign]
+    Module.__call__ = _profiled_call if is_wanted else _plain_call  # type: ignore[method-assign, assignment]

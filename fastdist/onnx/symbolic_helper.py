@@ -22,7 +22,12 @@ def parse_args(*arg_descriptors: str) -> Callable[[_F], _F]:
     return lambda fn: fn
 
 
-def quantized_args(*arg_q_descriptors: bool, **more: Any) -> Callable[[_F], _F]:
+def quantized_args(
+    *arg_q_descriptors: bool,
+    scale: float | None = None,
+    zero_point: int | None = None,
+    quantize_output: bool = True,
+) -> Callable[[_F], _F]:
     """Return a decorator that returns its function unchanged: `export` refuses to call it."""
     return lambda fn: fn
 

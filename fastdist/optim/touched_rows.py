@@ -6,7 +6,7 @@ import math
 
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
-from ..dispatch.inplace import require_may_change
+from ..graph.inplace_history import require_may_change
 from ..ops.sparse.coordinates import flat_places, in_order, indices_of, values_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor

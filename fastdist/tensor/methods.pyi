@@ -291,7 +291,7 @@ class TensorMethods:
 
         Raises  RuntimeError for a vector
         """
-    def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return whether all elements over dim are not 0; true of nothing.
 
         Args:
@@ -320,7 +320,7 @@ class TensorMethods:
             >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
             True
         """
-    def amax(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def amax(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
 
         Args:
@@ -332,7 +332,7 @@ class TensorMethods:
             >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
             tensor([7, 5])
         """
-    def amin(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def amin(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
 
         Args:
@@ -348,7 +348,7 @@ class TensorMethods:
         """Return the smallest and the largest along dim, or of all."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:
         """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
-    def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return whether any element over dim is not 0; false of nothing.
 
         Args:
@@ -431,7 +431,7 @@ class TensorMethods:
         """Return the number whose tanh is input."""
     def arctanh_(self) -> Tensor:
         """Return the number whose tanh is input."""
-    def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the index of the largest element, the first of several: along dim, or in the flattened
         tensor.
 
@@ -447,7 +447,7 @@ class TensorMethods:
             >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
             tensor([1, 0])
         """
-    def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the index of the smallest element, the first of several: along dim, or in the
         flattened tensor.
 
@@ -903,7 +903,7 @@ class TensorMethods:
         """Return the hyperbolic cosine."""
     def cosh_(self) -> Tensor:
         """Return the hyperbolic cosine."""
-    def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """Return how many elements over dim are not 0."""
     def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """Return the covariances of the rows of input; fweights says how often each column was seen,
@@ -949,14 +949,14 @@ class TensorMethods:
         """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
     def cummin(self, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
         """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
-    def cumprod(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def cumprod(self, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the running product along dim.
 
         Dtype   integers and bool multiply in int64; floating -> the same
         """
-    def cumprod_(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def cumprod_(self, dim: builtins.int, *, dtype: DTypeLike | None = None) -> Tensor:
         """In-place version of cumprod: writes the result into this tensor and returns it."""
-    def cumsum(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def cumsum(self, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the running sum along dim.
 
         Dtype   integers and bool add in int64; floating -> the same
@@ -970,7 +970,7 @@ class TensorMethods:
             >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
             tensor([1, 3, 6])
         """
-    def cumsum_(self, dim: builtins.int = ..., *, dtype: DTypeLike | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def cumsum_(self, dim: builtins.int, *, dtype: DTypeLike | None = None) -> Tensor:
         """In-place version of cumsum: writes the result into this tensor and returns it."""
     @property
     def data(self) -> Tensor: ...
@@ -1212,7 +1212,7 @@ class TensorMethods:
             >>> torch.exp(torch.tensor([0.0, 1.0]))
             tensor([1.0000, 2.7183])
         """
-    def expand(self, *_sizes: Sizes, sizes: Sizes = ...) -> Tensor:
+    def expand(self, *sizes: Sizes) -> Tensor:
         """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis.
 
         Args:
@@ -1273,7 +1273,7 @@ class TensorMethods:
             >>> torch.zeros(2, 3, 4).flatten(1).shape
             fastdist.Size([2, 12])
         """
-    def flip(self, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+    def flip(self, *dims: Sizes) -> Tensor:
         """Return a copy with the order of elements along dims reversed.
 
         Args:
@@ -1354,7 +1354,7 @@ class TensorMethods:
         Dtype   exponent is int32
         Raises  RuntimeError for integers and bool
         """
-    def gather(self, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def gather(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
         Args:
@@ -1812,7 +1812,7 @@ class TensorMethods:
         """
     def log_normal_(self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: Generator | None = None) -> Tensor:
         """Fill this tensor with numbers whose logarithms have this mean and deviation."""
-    def log_softmax(self, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def log_softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return log(softmax(input)) along dim, without overflow.
 
         Shape   (..., n, ...) -> (..., n, ...)
@@ -1830,7 +1830,7 @@ class TensorMethods:
         """Return log(exp(input) + exp(other)) without overflow."""
     def logaddexp2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return log2(2**input + 2**other) without overflow."""
-    def logcumsumexp(self, dim: builtins.int = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """Return log(cumsum(exp(input))) along dim, without overflow."""
     def logdet(self) -> Tensor:
         """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
@@ -1904,7 +1904,7 @@ class TensorMethods:
         """
     def logit_(self, eps: builtins.float | None = None) -> Tensor:
         """In-place version of logit: writes the result into this tensor and returns it."""
-    def logsumexp(self, dim: Sizes = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def logsumexp(self, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return log(sum(exp(input))) over dim, without overflow.
 
         Args:
@@ -2101,7 +2101,7 @@ class TensorMethods:
             >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
             tensor([3, 5])
         """
-    def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the mean over dim, or over all axes; NaN of nothing.
 
         Raises  RuntimeError for integers and bool, unless dtype is floating
@@ -2711,7 +2711,7 @@ class TensorMethods:
         """
     @property
     def output_nr(self) -> builtins.int: ...
-    def permute(self, *_dims: Sizes, dims: Sizes = ...) -> Tensor:
+    def permute(self, *dims: Sizes) -> Tensor:
         """Return a view with the axes in the order dims.
 
         Args:
@@ -2778,7 +2778,7 @@ class TensorMethods:
         """Return input where positive, weight * input elsewhere; weight is one number or one a
         channel.
         """
-    def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the product over dim, or over all axes.
 
         Dtype   integers and bool multiply in int64; floating -> the same
@@ -3091,9 +3091,9 @@ class TensorMethods:
         """
     def scatter_(self, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
         """In-place version of scatter: writes the result into this tensor and returns it."""
-    def scatter_add(self, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return input with src added at index along dim."""
-    def scatter_add_(self, dim: builtins.int = ..., index: Tensor = ..., src: Tensor = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
         """In-place version of scatter_add: writes the result into this tensor and returns it."""
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
         """Return input with src at index along dim; elements that share a place are reduced by sum,
@@ -3242,7 +3242,7 @@ class TensorMethods:
         """Return (sign, logabsdet); see linalg.slogdet."""
     def smm(self, mat: Tensor) -> Tensor:
         """Return the product of a sparse and a dense matrix as a sparse one."""
-    def softmax(self, dim: builtins.int = ..., dtype: DTypeLike | None = None, *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return exp(input) divided by its sum along dim, without overflow.
 
         Shape   (..., n, ...) -> (..., n, ...)
@@ -3343,7 +3343,7 @@ class TensorMethods:
             >>> torch.square(torch.tensor([1.0, -3.0]))
             tensor([1., 9.])
         """
-    def squeeze(self, dim: Sizes | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def squeeze(self, dim: Sizes | None = None) -> Tensor:
         """Return a view without the axes of length 1, or without those of dim that have length 1.
 
         Args:
@@ -3356,9 +3356,9 @@ class TensorMethods:
             >>> torch.zeros(1, 2, 1).squeeze(0).shape
             fastdist.Size([2, 1])
         """
-    def squeeze_(self, dim: Sizes | None = None, *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def squeeze_(self, dim: Sizes | None = None) -> Tensor:
         """In-place version of squeeze: lets this tensor be that view, and returns it."""
-    def std(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+    def std(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
         """Return the standard deviation over dim: the root of the variance; see var.
 
         Args:
@@ -3366,7 +3366,8 @@ class TensorMethods:
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number that is subtracted from the count of elements; 1 if it is left out.
+            correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+                unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -3456,7 +3457,7 @@ class TensorMethods:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
             tensor([1, 2])
         """
-    def sum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ..., keepdims: builtins.bool = ...) -> Tensor:
+    def sum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the sum over dim, or over all axes.
 
         Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
@@ -3838,7 +3839,7 @@ class TensorMethods:
         """
     def unsafe_split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return views of the lengths split_sizes along dim."""
-    def unsqueeze(self, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def unsqueeze(self, dim: builtins.int) -> Tensor:
         """Return a view with an axis of length 1 put in at dim.
 
         Args:
@@ -3849,13 +3850,13 @@ class TensorMethods:
             >>> torch.tensor([1, 2]).unsqueeze(1).shape
             fastdist.Size([2, 1])
         """
-    def unsqueeze_(self, dim: builtins.int = ..., *, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
+    def unsqueeze_(self, dim: builtins.int) -> Tensor:
         """In-place version of unsqueeze: lets this tensor be that view, and returns it."""
     def untyped_storage(self) -> UntypedStorage:
         """Return the bytes of the whole memory that this tensor is a part of."""
     def values(self) -> Tensor:
         """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
-    def var(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: Any = ..., out: Tensor | None = None) -> Tensor:
+    def var(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
         """Return the variance over dim: the sum of squared deviations over the number of elements minus
         correction.
 
@@ -3864,7 +3865,8 @@ class TensorMethods:
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number that is subtracted from the count of elements; 1 if it is left out.
+            correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+                unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -3875,7 +3877,7 @@ class TensorMethods:
         """
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the inner product of two vectors, the first one's conjugates where it is complex."""
-    def view(self, *_size: Sizes, size: Sizes = ..., dtype: Any = ...) -> Tensor:
+    def view(self, *size: Sizes) -> Tensor:
         """Return the same elements under another shape, sharing memory; or, given a dtype, the same
         bytes as elements of that dtype.
 

@@ -8,6 +8,7 @@ See Note [Calls that others take over] in core/torch_function.py.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -312,6 +313,20 @@ class TensorType(type):
             return made
 
         __new__ = _Constructor()
+
+        @property
+        def __signature__(cls) -> inspect.Signature:
+            """The parameters of the class's own constructor, which help() and completion show.
+
+            Raises  AttributeError where there is none: the call takes sizes or data
+            """
+            for one in cls.__mro__:
+                for name in ("__new__", "__init__"):
+                    made = vars(one).get(name)
+                    if made is not None and one not in (object, OfferedMethods):
+                        whole = inspect.signature(getattr(made, "__func__", made))
+                        return whole.replace(parameters=[*whole.parameters.values()][1:])
+            raise AttributeError(f"{cls.__name__} has no constructor of its own")
 
     def mro(cls) -> list[type]:
         """Return the look-up order: see Note [Calls that others take over]

@@ -204,8 +204,8 @@ def test_the_store_of_a_slurm_job_is_on_the_first_host_of_its_list(name: str) ->
         (TORCHRUN | {"RANK": "8"}, r"rank is 8; expected 0 to 7 in a world of 8"),
         (TORCHRUN | {"WORLD_SIZE": ""}, r"the number of workers is not known: .* WORLD_SIZE"),
         ({}, r"or give rank= and world_size= as arguments"),
-        (TORCHRUN | {"MASTER_ADDR": ""}, r"MASTER_ADDR is not set, and torchrun does not set it"),
-        (TORCHRUN | {"MASTER_PORT": ""}, r"MASTER_PORT is not set, and torchrun does not set it"),
+        (TORCHRUN | {"MASTER_ADDR": ""}, r"MASTER_ADDR is not set, and torchrun sets none"),
+        (TORCHRUN | {"MASTER_PORT": ""}, r"MASTER_PORT is not set, and torchrun sets none"),
         (TORCHRUN | {"MASTER_PORT": "http"}, r"MASTER_PORT is 'http'; expected a port, 1 to"),
         (TORCHRUN | {"MASTER_PORT": "70000"}, r"MASTER_PORT is '70000'; expected a port"),
         (TORCHRUN | {"MASTER_PORT": "65535"}, r"MASTER_PORT is 65535, torchrun's own"),
@@ -214,6 +214,10 @@ def test_the_store_of_a_slurm_job_is_on_the_first_host_of_its_list(name: str) ->
         (
             {"PMI_RANK": "0", "PMI_SIZE": "2"},
             r"MASTER_ADDR and MASTER_PORT are not set, .*-genv MASTER_ADDR ... -genv MASTER_PORT",
+        ),
+        (
+            {"JOB_COMPLETION_INDEX": "1", "WORLD_SIZE": "2"},
+            r"Kubernetes sets none; .*the pod of index 0.*`fastdist manifest jobset` prints",
         ),
         (
             SLURM | {"RANK": "0"},

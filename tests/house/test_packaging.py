@@ -12,6 +12,7 @@ import tomllib
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,8 +69,10 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from the sdist, as an installer does where it finds no wheel."""
     folder = tmp_path_factory.mktemp("wheel")
+    # Python 3.11.3 and older, which Debian 12 has, extract without filters.
+    checked: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **checked)
     (source,) = folder.iterdir()
     return build("wheel", source, folder)
 

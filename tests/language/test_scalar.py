@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import pickle
 
@@ -142,3 +143,24 @@ def test_to_text_of_a_deep_shared_tree_parses_to_the_same_tree() -> None:
 def test_nodes_cannot_be_changed() -> None:
     with pytest.raises(AttributeError, match="shared"):
         X.id = "z"
+
+
+def test_text_that_python_failed_to_parse_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, failures = ast.parse, [SystemError("AST constructor recursion depth mismatch")] * 2
+
+    def parse_or_fail(text: str) -> ast.Module:
+        if failures:
+            raise failures.pop()
+        return parsed(text)
+
+    monkeypatch.setattr(ast, "parse", parse_or_fail)
+    assert parse("x + y", ("x", "y")).tree is Call("add", (X, Y)) and not failures
+
+
+def test_text_that_python_never_parses_raises_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> ast.Module:
+        raise SystemError("no tree")
+
+    monkeypatch.setattr(ast, "parse", fail)
+    with pytest.raises(SystemError, match="no tree"):
+        parse("x + 4 * y", ("x", "y"))

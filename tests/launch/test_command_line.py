@@ -94,6 +94,8 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
             "--nnodes 2 needs --node-rank: 0 to 1, another on each node",
         ),
         (("--max-restart=2",), "unknown: --max-restart=2; did you mean --max-restarts?"),
+        (("--nnodes", "two"), "--nnodes must be a whole number from 1 up, or MIN:MAX, got 'two'"),
+        (("--nnodes", "0:4"), "--nnodes must be a whole number from 1 up, or MIN:MAX, got '0:4'"),
         (("--nnodes", "4:1"), "--nnodes 4:1: expected MIN:MAX, where MIN is not more than MAX"),
         (("--nnodes", "1:4"), "--nnodes 4 needs --node-rank: 0 to 3, another on each node"),
         (("--rejoin-timeout", "soon"), "--rejoin-timeout is 'soon'; expected seconds, such as 60"),

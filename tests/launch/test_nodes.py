@@ -187,6 +187,7 @@ def frozen(start_node: StartNode, watch: Callable[[int], Any]) -> Iterator[None]
     yield
     assert first.end(_LOST_BOUND_S) == 1
     assert b"node 1 (127.0.0.2) was lost: not heard for" in first.err
+    assert b"the job ends: with --max-restarts N it would wait for another launcher" in first.err
 
 
 def killed_after_a_failure(start_node: StartNode, watch: Callable[[int], Any]) -> Iterator[None]:

@@ -6,18 +6,11 @@ import importlib
 from types import ModuleType
 
 import fastdist
-from fastdist.as_torch import ROOMS
+from bench.torch_names import read
+from tests.namespace.public_modules import public_modules
 
-# Rooms that are no module of names: a command, and names that are those of other packages.
-_COMMANDS = {"info"}
-_BELOW = """
-    autograd.forward_ad autograd.functional autograd.graph autograd.profiler
-    distributed.autograd distributed.checkpoint distributed.device_mesh distributed.distributed_c10d
-    distributed.explain distributed.monitor distributed.nn distributed.optim distributed.preemption
-    distributed.profiler distributed.rendezvous distributed.restarts distributed.rpc
-    distributed.store nn.attention nn.functional nn.init nn.modules nn.parallel nn.utils
-    nn.utils.parametrize nn.utils.rnn optim.lr_scheduler utils.checkpoint utils.data
-"""
+# Modules that list the names of others in a `__dir__` of their own.
+_OF_OTHER_MODULES = {"distributed", "distributed.distributed_c10d", "serialization"}
 # Types, which PyTorch offers under these names as well.
 _TYPES = {
     "Device",
@@ -31,19 +24,37 @@ _TYPES = {
 }
 
 
-def modules() -> list[ModuleType]:
-    rooms = [room for room in sorted(ROOMS - _COMMANDS) if not room.startswith("_")]
-    return [importlib.import_module(f"fastdist.{name}") for name in [*rooms, *_BELOW.split()]]
-
-
 def test_dir_shows_no_private_names_and_nothing_of_other_packages() -> None:
     found = {}
-    for module in modules():
-        names = [name for name in dir(module) if name not in _TYPES]
+    for path, module in public_modules().items():
+        known = _TYPES | set(read()["names"].get(path, ()))
+        names = [name for name in dir(module) if name not in known]
         foreign = [name for name in names if name.startswith("_") or is_foreign(module, name)]
         if foreign:
             found[module.__name__] = foreign
     assert found == {}
+
+
+def test_dir_shows_what_a_module_defines_lists_or_has_in_pytorch() -> None:
+    """A helper that a module imports from another package of ours is no name of that module."""
+    known = read()["names"]
+    found = {
+        path: borrowed_names(module, set(known.get(path, ())))
+        for path, module in public_modules().items()
+        if path not in _OF_OTHER_MODULES
+    }
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def borrowed_names(module: ModuleType, in_pytorch: set[str]) -> list[str]:
+    listed = {*vars(module).get("__all__", ()), *in_pytorch, *_TYPES}
+    return [name for name in dir(module) if name not in listed and not is_own(module, name)]
+
+
+def is_own(module: ModuleType, name: str) -> bool:
+    value = getattr(module, name)
+    home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+    return f"{home}.".startswith(f"{module.__name__}.")
 
 
 def is_foreign(module: ModuleType, name: str) -> bool:

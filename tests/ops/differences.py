@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
-from fastdist.dispatch.tangents import set_tangent, tangent_of
 from fastdist.engine.backward import grad
 from fastdist.graph.forward_grad import ForwardADLevel
+from fastdist.graph.tensor_tangents import set_tangent, tangent_of
 
 Array = Any
 Function = Callable[..., Any]

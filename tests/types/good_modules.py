@@ -29,9 +29,15 @@ class Net(nn.Module):
         return out
 
 
+def call_any(module: nn.Module) -> None:
+    assert_type(module(torch.randn(1, 3), mask=None), Any)
+
+
 net = Net(8)
-# A module may return anything, as in PyTorch.
-assert_type(net(torch.randn(1, 3)), Any)
+# A call takes the arguments of forward, and returns what that does; a Module may return anything.
+assert_type(net(torch.randn(1, 3)), torch.Tensor)
+assert_type(net.body(torch.randn(1, 3)), Any)
+assert_type(net.head(torch.randn(1, 8)), torch.Tensor)
 assert_type(net.head.weight, nn.Parameter)
 assert_type(net.scale, nn.Parameter)
 assert_type(net.parameters(), Iterator[nn.Parameter])

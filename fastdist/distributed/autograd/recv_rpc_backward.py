@@ -11,9 +11,9 @@ import numpy as np
 from ...core.device import CPU, Device
 from ...core.errors import ContextReleasedError, GraphError, WorkerLostError
 from ...devices.staging import HostCopies
-from ...dispatch.tangents import levels_of, tangent_of
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
+from ...graph.tensor_tangents import levels_of, tangent_of
 from ...ops.create.creation import zeros
 from ...ops.shape.copying import move
 from ...ops.sparse.coordinates import sparse_tensor

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import MessageError
-from ...dispatch.tangents import levels_of
+from ...graph.tensor_tangents import levels_of
 from ...ops.sparse.conversion import coalesce, sparse_of, values
 from ...tensor.pickling import parts_of, rebuild_sparse
 from ...tensor.tensor import Tensor

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ...core.errors import GraphError
-from ...dispatch.tangents import levels_of, set_tangent, tangent_of
 from ...graph.forward_grad import ForwardADLevel, adopt
 from ...graph.modes import modes
+from ...graph.tensor_tangents import levels_of, set_tangent, tangent_of
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, id_offset
 from ..rpc.message.layout import TangentEntry

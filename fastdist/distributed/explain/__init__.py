@@ -14,6 +14,9 @@ from __future__ import annotations
 from ...core.missing import show_public
 from ..rpc.message.gate import export_later
 
+# Users call `distributed.autograd.explain`.
+__all__: list[str] = []
+
 # A worker loads these functions when another worker first asks for its report.
 export_later(f"{__name__}.explanation", "_report", "_clock_here")
 

@@ -13,8 +13,8 @@ from fastdist.core.errors import CollectiveArgumentError, GraphError
 
 from ...core.device import CPU
 from ...devices.backend import backend_of
-from ...dispatch.tangents import levels_of
 from ...graph.lazy_conj_neg import LazyConjNeg
+from ...graph.tensor_tangents import levels_of
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
 from ...tensor.writable import require_writable

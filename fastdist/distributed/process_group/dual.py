@@ -12,8 +12,8 @@ from typing import Any
 
 from ...core.errors import GraphError
 from ...dispatch.op import OPS
-from ...dispatch.tangents import levels_of, only_below, set_tangent, tangent_of
 from ...graph.modes import no_grad
+from ...graph.tensor_tangents import levels_of, only_below, set_tangent, tangent_of
 from ...tensor.tensor import Tensor, wrap
 from ...tensor.writable import require_writable
 from .reductions import ReduceOp

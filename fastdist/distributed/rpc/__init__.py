@@ -62,13 +62,6 @@ from .agent import RpcAgent
 from .agent import get_current_agent as _get_current_rpc_agent
 from .agent import is_current_agent_set as _is_current_rpc_agent_set
 from .api import (
-    _delete_all_user_and_unforked_owner_rrefs,
-    _invoke_remote_builtin,
-    _invoke_remote_python_udf,
-    _invoke_remote_torchscript,
-    _invoke_rpc_builtin,
-    _invoke_rpc_python_udf,
-    _invoke_rpc_torchscript,
     _set_rpc_timeout,
     enable_gil_profiling,
     get_debug_info,
@@ -94,6 +87,15 @@ from .references.rref import RRef
 from .torch_names import ALIASES as _ALIASES
 from .torch_names import _testing, backend_registry, faulty_agent, internal
 from .torch_names.backend_registry import BackendValue
+from .torch_names.private_calls import (
+    _delete_all_user_and_unforked_owner_rrefs,
+    _invoke_remote_builtin,
+    _invoke_remote_python_udf,
+    _invoke_remote_torchscript,
+    _invoke_rpc_builtin,
+    _invoke_rpc_python_udf,
+    _invoke_rpc_torchscript,
+)
 from .torch_names.remote_profiler_manager import RemoteProfilerManager
 from .wait_all import wait_for_calls as _wait_all
 from .workers.hooks import add_silence_hook

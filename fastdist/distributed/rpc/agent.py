@@ -273,6 +273,15 @@ def add_debug_info(ask: Callable[[], Mapping[str, object]]) -> None:
     _debug_infos.append(ask)
 
 
+class DebugInfo(dict[str, str]):
+    """A dictionary that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from fastdist.instrumentation.notebook import table  # few workers show one
+
+        return table(["name", "value"], self.items())
+
+
 def more_debug_info() -> dict[str, str]:
     """Return the debug infos of the packages above."""
     return {name: str(value) for ask in _debug_infos for name, value in ask().items()}

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from fastdist.concurrency.future import Future
 from fastdist.concurrency.lent_locks import lend_held_locks
 from fastdist.core.errors import FastdistError, RpcError
 from fastdist.core.folded_frames import fold, folds
 from fastdist.core.missing import find_late
-from fastdist.tensor.tensor import Tensor
 
-from ...core.short_repr import short_repr
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
@@ -25,12 +20,27 @@ from .references.rref import RRef, late_bound
 from .torch_names.argument_errors import incompatible, seconds
 from .torch_names.gather import AllGatherStates, all_gather
 from .torch_names.internal import _internal_rpc_pickler, _use_rpc_pickler, current
+from .torch_names.private_calls import (
+    _delete_all_user_and_unforked_owner_rrefs as _delete_all_user_and_unforked_owner_rrefs,
+)
+from .torch_names.private_calls import _invoke_remote_builtin as _invoke_remote_builtin
+from .torch_names.private_calls import _invoke_remote_python_udf as _invoke_remote_python_udf
+from .torch_names.private_calls import _invoke_remote_torchscript as _invoke_remote_torchscript
+from .torch_names.private_calls import _invoke_rpc_builtin as _invoke_rpc_builtin
+from .torch_names.private_calls import _invoke_rpc_python_udf as _invoke_rpc_python_udf
+from .torch_names.private_calls import _invoke_rpc_torchscript as _invoke_rpc_torchscript
+from .torch_names.private_calls import _require_initialized as _require_initialized
+from .torch_names.private_calls import _rref_typeof_on_owner as _rref_typeof_on_owner
+from .torch_names.private_calls import _rref_typeof_on_user as _rref_typeof_on_user
 from .torch_names.remote_profiler_manager import RemoteProfilerManager
 from .wait_all import futures_of_block, wait_for_calls
 from .workers.record import WorkerInfo
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+Args = Sequence[Any] | None
+Kwargs = Mapping[str, Any]
 
 __all__ = [
     "AllGatherStates",
@@ -55,23 +65,65 @@ _get_current_rpc_agent = get_current_agent
 _is_current_rpc_agent_set = agents.is_current_agent_set
 
 
-# The types of calls: only a function under async_execution may return a Future, and its caller gets
-# the value.
+# The types of calls. Checkers compare a tuple of arguments with the parameters of the function, but
+# not a list or keyword arguments. Only a function under async_execution may return a Future: its
+# caller gets the value.
 @overload
 def rpc_sync(
     to: To,
-    func: Callable[..., Future[R]],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    timeout: float = constants.UNSET_RPC_TIMEOUT,
+    func: Callable[[*Ts], Future[R]],
+    args: tuple[*Ts],
+    kwargs: None = None,
+    timeout: float = ...,
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To, func: Callable[[*Ts], R], args: tuple[*Ts], kwargs: None = None, timeout: float = ...
 ) -> R: ...
 @overload
 def rpc_sync(
     to: To,
-    func: Callable[..., R],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    timeout: float = constants.UNSET_RPC_TIMEOUT,
+    func: Callable[[], Future[R]],
+    args: None = None,
+    kwargs: None = None,
+    timeout: float = ...,
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To, func: Callable[[], R], args: None = None, kwargs: None = None, timeout: float = ...
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: list[Any],
+    kwargs: None = None,
+    timeout: float = ...,
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To, func: Callable[..., R], args: list[Any], kwargs: None = None, timeout: float = ...
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To, func: Callable[..., Future[R]], args: Args, kwargs: Kwargs, timeout: float = ...
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To, func: Callable[..., R], args: Args, kwargs: Kwargs, timeout: float = ...
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: Args = None,
+    *,
+    kwargs: Kwargs,
+    timeout: float = ...,
+) -> R: ...
+@overload
+def rpc_sync(
+    to: To, func: Callable[..., R], args: Args = None, *, kwargs: Kwargs, timeout: float = ...
 ) -> R: ...
 def rpc_sync(
     to: To,
@@ -118,18 +170,59 @@ def rpc_sync(
 @overload
 def rpc_async(
     to: To,
-    func: Callable[..., Future[R]],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    timeout: float = constants.UNSET_RPC_TIMEOUT,
+    func: Callable[[*Ts], Future[R]],
+    args: tuple[*Ts],
+    kwargs: None = None,
+    timeout: float = ...,
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To, func: Callable[[*Ts], R], args: tuple[*Ts], kwargs: None = None, timeout: float = ...
 ) -> Future[R]: ...
 @overload
 def rpc_async(
     to: To,
-    func: Callable[..., R],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    timeout: float = constants.UNSET_RPC_TIMEOUT,
+    func: Callable[[], Future[R]],
+    args: None = None,
+    kwargs: None = None,
+    timeout: float = ...,
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To, func: Callable[[], R], args: None = None, kwargs: None = None, timeout: float = ...
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: list[Any],
+    kwargs: None = None,
+    timeout: float = ...,
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To, func: Callable[..., R], args: list[Any], kwargs: None = None, timeout: float = ...
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To, func: Callable[..., Future[R]], args: Args, kwargs: Kwargs, timeout: float = ...
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To, func: Callable[..., R], args: Args, kwargs: Kwargs, timeout: float = ...
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: Args = None,
+    *,
+    kwargs: Kwargs,
+    timeout: float = ...,
+) -> Future[R]: ...
+@overload
+def rpc_async(
+    to: To, func: Callable[..., R], args: Args = None, *, kwargs: Kwargs, timeout: float = ...
 ) -> Future[R]: ...
 def rpc_async(
     to: To,
@@ -173,18 +266,59 @@ def rpc_async(
 @overload
 def remote(
     to: To,
-    func: Callable[..., Future[R]],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    timeout: float = constants.UNSET_RPC_TIMEOUT,
+    func: Callable[[*Ts], Future[R]],
+    args: tuple[*Ts],
+    kwargs: None = None,
+    timeout: float = ...,
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To, func: Callable[[*Ts], R], args: tuple[*Ts], kwargs: None = None, timeout: float = ...
 ) -> RRef[R]: ...
 @overload
 def remote(
     to: To,
-    func: Callable[..., R],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    timeout: float = constants.UNSET_RPC_TIMEOUT,
+    func: Callable[[], Future[R]],
+    args: None = None,
+    kwargs: None = None,
+    timeout: float = ...,
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To, func: Callable[[], R], args: None = None, kwargs: None = None, timeout: float = ...
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: list[Any],
+    kwargs: None = None,
+    timeout: float = ...,
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To, func: Callable[..., R], args: list[Any], kwargs: None = None, timeout: float = ...
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To, func: Callable[..., Future[R]], args: Args, kwargs: Kwargs, timeout: float = ...
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To, func: Callable[..., R], args: Args, kwargs: Kwargs, timeout: float = ...
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To,
+    func: Callable[..., Future[R]],
+    args: Args = None,
+    *,
+    kwargs: Kwargs,
+    timeout: float = ...,
+) -> RRef[R]: ...
+@overload
+def remote(
+    to: To, func: Callable[..., R], args: Args = None, *, kwargs: Kwargs, timeout: float = ...
 ) -> RRef[R]: ...
 def remote(
     to: To,
@@ -351,46 +485,6 @@ def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> No
     _all_gather(None, timeout=timeout)
 
 
-def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that needs RPC: without it, it raises RpcNotRunningError."""
-
-    @functools.wraps(func)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        get_current_agent()
-        return func(*args, **kwargs)
-
-    return wrapper
-
-
-def _delete_all_user_and_unforked_owner_rrefs(
-    timeout: timedelta = timedelta(seconds=constants.SHUTDOWN_TIMEOUT_S),
-) -> None:
-    """Release all references of this worker to values of others, and notify their owners."""
-    get_current_agent().rrefs.delete_all(time.monotonic() + timeout.total_seconds())
-
-
-def _rref_typeof_on_owner(rref: Any, blocking: bool = True) -> Any:
-    """Return the class of the value of an RRef that lives here, or a Future of it."""
-    rref.local_value()  # which raises elsewhere
-    return rref._get_type(blocking=blocking)
-
-
-def _rref_typeof_on_user(
-    rref: Any, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True
-) -> Any:
-    """Return the class of the value of an RRef, or a Future of it, asked of its owner."""
-    return rref._get_type(timeout, blocking)
-
-
-class _DebugInfo(dict[str, str]):
-    """A dictionary that a notebook shows as a table."""
-
-    def _repr_html_(self) -> str:
-        from fastdist.instrumentation.notebook import table  # few workers show one
-
-        return table(["name", "value"], self.items())
-
-
 def get_debug_info() -> dict[str, str]:
     """Return facts that help to understand a hang: the metrics, each peer, references, contexts.
 
@@ -401,7 +495,7 @@ def get_debug_info() -> dict[str, str]:
         >>> "num_autograd_contexts" in rpc.get_debug_info()
         True
     """
-    return _DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
+    return agents.DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
 
 
 def get_metrics() -> dict[str, str]:
@@ -439,67 +533,6 @@ def _to_worker_info(to: To) -> WorkerInfo:
     Raises  ValueError or RpcError if there is no such worker
     """
     return worker_to_call(get_current_agent(), to, print)
-
-
-def _invoke_rpc_python_udf(
-    dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
-) -> Future[Any]:
-    """Run a PythonUDF that internal.serialize has packed, as rpc_async.
-
-    Note    whether it is async_execution the function says
-    """
-    call = _internal_rpc_pickler.deserialize(pickled, tensors)
-    return rpc_async(dst, call.func, call.args, call.kwargs, timeout)
-
-
-def _invoke_remote_python_udf(
-    dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
-) -> RRef[Any]:
-    """Run a PythonUDF that internal.serialize has packed, as remote."""
-    call = _internal_rpc_pickler.deserialize(pickled, tensors)
-    return remote(dst, call.func, call.args, call.kwargs, timeout)
-
-
-def _invoke_rpc_builtin(
-    dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
-) -> Future[Any]:
-    """Run an op on a tensor, of a name such as "aten::add", as rpc_async.
-
-    Raises  ValueError if tensors have no method of the name
-    """
-    return rpc_async(dst, _op_of(op), args, kwargs, timeout)
-
-
-def _invoke_remote_builtin(
-    dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
-) -> RRef[Any]:
-    """Run an op on a tensor, of a name such as "aten::add", as remote.
-
-    Raises  ValueError if tensors have no method of the name
-    """
-    return remote(dst, _op_of(op), args, kwargs, timeout)
-
-
-def _op_of(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] | None = getattr(Tensor, name.removeprefix("aten::"), None)
-    if not callable(found):
-        raise ValueError(
-            f"{short_repr(name)} is not an op that tensors have as a method; give the function "
-            "itself to rpc_sync, rpc_async or remote"
-        )
-    return found
-
-
-def _invoke_rpc_torchscript(dst: To, name: str, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Raise NotImplementedError: there is no TorchScript, whose functions are called by name."""
-    raise NotImplementedError(
-        f"{short_repr(name)} is a name of TorchScript, which is not here: jit.script returns "
-        "the function "
-        "that it is given, and rpc_sync, rpc_async and remote take that"
-    )
-
-
-_invoke_remote_torchscript = _invoke_rpc_torchscript
 
 
 if not TYPE_CHECKING:

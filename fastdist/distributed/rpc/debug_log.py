@@ -1,10 +1,9 @@
 """Log lines at DEBUG about a worker's calls, other workers, contexts and passes."""
 
 # Note [Saying nothing]
-# Each call passes here several times, so it asks a flag: one attribute of one object. The
-# levels of the loggers are looked at when RPC starts, at each thing that is rare (a worker that
-# connects, goes or is lost), and whenever logging forgets what it found of levels: it does when any
-# level is set, and when logging.disable is called.
+# Each call passes here several times, so it reads a flag: one attribute of one object. The levels
+# of the loggers are read when RPC starts, and whenever logging clears its cache of levels: it does
+# so when any level is set, and when logging.disable is called.
 
 from __future__ import annotations
 
@@ -22,14 +21,17 @@ _PASSES: Final = logging.getLogger("fastdist.distributed.autograd.passes")
 
 
 class DebugLog:
-    """Whether somebody listens: to calls, to contexts and passes."""
+    """Whether lines are wanted: about calls, about workers, about contexts and passes."""
 
-    of_calls = of_autograd = False
+    of_calls = of_workers = of_autograd = False
 
     def look(self) -> None:
-        """Look at the levels of the loggers."""
+        """Read the levels of the loggers."""
         self.of_calls = _CALLS.isEnabledFor(logging.DEBUG)
-        self.of_autograd = any(one.isEnabledFor(logging.DEBUG) for one in (_CONTEXTS, _PASSES))
+        self.of_workers = _WORKERS.isEnabledFor(logging.DEBUG)
+        self.of_autograd = _CONTEXTS.isEnabledFor(logging.DEBUG) or _PASSES.isEnabledFor(
+            logging.DEBUG
+        )
 
     def call(self, request: Message, name: str, what: str) -> None:
         """Say what became of a call that this worker makes."""
@@ -43,9 +45,9 @@ class DebugLog:
         _CALLS.debug(text, rank, id_text(message_id), _name_of(kind), peer, what)
 
     def worker(self, rank: int, text: str, *args: object) -> None:
-        """Say what happens between workers; it is rare."""
-        self.look()
-        _WORKERS.debug("rank %d: " + text, rank, *args)
+        """Say what happens between workers."""
+        if self.of_workers:
+            _WORKERS.debug("rank %d: " + text, rank, *args)
 
     def context(self, rank: int, context_id: int, text: str, *args: object) -> None:
         """Say what happens to a context here."""
@@ -74,5 +76,5 @@ class _FoundLevels(dict[int, bool]):
         debug_log.look()
 
 
-for _logger in (_CALLS, _CONTEXTS, _PASSES):
+for _logger in (_CALLS, _WORKERS, _CONTEXTS, _PASSES):
     _logger._cache = _FoundLevels()  # type: ignore[attr-defined]

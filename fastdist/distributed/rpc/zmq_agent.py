@@ -152,6 +152,7 @@ class ZmqAgent(RpcAgent):
             self._switch_interval_before = sys.getswitchinterval()
             sys.setswitchinterval(self.options.switch_interval)
         names = [one.name for one in self.group.members]
+        debug_log.look()
         debug_log.worker(self.me.rank, "joins as %r a group of %s", self.me.name, names)
         self.workers.is_open = True
         self.leaving.barrier.register()

@@ -19,6 +19,9 @@ LEAST_FROZEN_S: Final = 3.0
 _WORKERS_A_CORE: Final = 4
 _MOST_CROWDED: Final = 30.0
 
+# What launchers tell each worker: how many workers of the job run on this machine.
+_WORKERS_HERE_VARIABLE: Final = "LOCAL_WORLD_SIZE"
+
 _FROZEN_VARIABLE: Final = "FASTDIST_FROZEN_S"
 _GRACE_VARIABLE: Final = "FASTDIST_GRACE_S"
 
@@ -63,6 +66,12 @@ def crowding(num_workers: int, num_cores: int | None = None) -> float:
         has_affinity = hasattr(os, "sched_getaffinity")
         num_cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return min(_MOST_CROWDED, max(1.0, num_workers / num_cores / _WORKERS_A_CORE))
+
+
+def crowding_here(environment: Mapping[str, str] = os.environ) -> float:
+    """Return `crowding` by what the launcher says of this machine; 1 where it says nothing."""
+    told = environment.get(_WORKERS_HERE_VARIABLE, "")
+    return crowding(int(told)) if told.isascii() and told.isdecimal() else 1.0
 
 
 def _said(variable: str, environment: Mapping[str, str], least: float) -> float | None:

@@ -22,6 +22,8 @@ import zmq
 
 # The longest timeout of poll(2); a longer wait looks again after 24 days.
 _LONGEST_MS = 2**31 - 1
+# As plain ints: arithmetic with ZeroMQ's enums runs Python code.
+_EVENTS, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 class HasFileno(Protocol):
@@ -81,7 +83,7 @@ class Waiter:
 
 def has_message(socket: zmq.Socket[bytes]) -> bool:
     """Return whether a receive would succeed now. See Note [ZMQ_FD is edge triggered]."""
-    return bool(int(socket.get(zmq.EVENTS)) & zmq.POLLIN)
+    return bool(int(socket.get(_EVENTS)) & _READABLE)
 
 
 def poll_timeout_ms(deadline: float | None) -> int | None:

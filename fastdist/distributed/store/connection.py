@@ -28,6 +28,8 @@ from fastdist.distributed.sockets import (
     next_beat,
     split_tcp_endpoint,
 )
+from fastdist.distributed.sockets.liveness_timeouts import crowding_here
+from fastdist.distributed.sockets.pulse import MOST_MISSED_BEATS
 
 from .requests import Op, Status
 from .wire import Question, Reply, pack_question, unpack_reply
@@ -59,6 +61,8 @@ class Connection:
         self._closing = closing
         self._events: SocketMonitor | None = None
         self._pulse = Pulse()
+        # On a crowded machine the store's host waits for a core like all others.
+        self._pulse.most_missed_beats = round(MOST_MISSED_BEATS * crowding_here())
         options: dict[int, int | bytes] = {
             # With IMMEDIATE libzmq throws away what came just before the other end hung up, which
             # is the answer that says why. Nothing is sent here before both ends are there anyway.

@@ -60,13 +60,9 @@ class _Launcher:
     option: Callable[[list[str]], str] | None = None
 
     @property
-    def says_not(self) -> str:
-        """For an error, that it does not tell something."""
-        return (
-            "there is no launcher that sets it"
-            if self is _NOBODY
-            else f"{self.name} does not set it"
-        )
+    def sets_nothing(self) -> str:
+        """For an error, that it does not set some variables."""
+        return "no launcher sets any" if self is _NOBODY else f"{self.name} sets none"
 
 
 def from_env(
@@ -223,7 +219,7 @@ class _Reader:
         names = ", ".join((hidden[0].rank, *hidden[0].world_size))
         return (
             f"; {launcher.rank} is set, so the variables of {hidden[0].name} ({names}) are "
-            f"ignored: unset {launcher.rank} to use it"
+            f"ignored: unset {launcher.rank} to use them"
         )
 
     def port(self, name: str) -> int | None:
@@ -258,7 +254,7 @@ def _store_place(reader: _Reader, launcher: _Launcher, world_size: int) -> tuple
     option = f" ({launcher.option(names)})" if launcher.option is not None else ""
     raise RendezvousError(
         f"cannot find the store: {' and '.join(names)} {'are' if names[1:] else 'is'} not set, and "
-        f"{launcher.says_not}; set {'them' if names[1:] else 'it'} on all workers, to "
+        f"{launcher.sets_nothing}; set {'them' if names[1:] else 'it'} on all workers, to "
         f"{' and '.join(meaning[name] for name in missing)}{option}, or give all workers the same "
         f'init_method="tcp://HOST:PORT" in their options{reader.hides(launcher)}'
     )
@@ -317,6 +313,10 @@ def _by_x(names: list[str]) -> str:
 
 def _by_genv(names: list[str]) -> str:
     return f"mpiexec of MPICH or Intel MPI: {' '.join(f'-genv {name} ...' for name in names)}"
+
+
+def _by_service(names: list[str]) -> str:
+    return "the pod of index 0, as in the manifest that `fastdist manifest jobset` prints"
 
 
 def _unknown(environment: Mapping[str, str]) -> None:
@@ -380,6 +380,7 @@ _LAUNCHERS = (
         run_id=("JOB_NAME",),
         host=_unknown,
         port=_unknown,
+        option=_by_service,
     ),
 )
 _NOBODY = _Launcher("no launcher", "RANK", ("WORLD_SIZE",), (), (), _unknown, _unknown)

@@ -427,8 +427,8 @@ def _not_all_came(
     ranks = one_line(", ".join(missing))
     more = [int(one.split()[0]) - 1 for one in missing[-1:] if re.fullmatch(r"\d{1,9} more", one)]
     return StoreTimeoutError(
-        f"{store}: join {group!r}: {len(missing) + sum(more)} of {world_size} ranks did not come "
-        f"within {waited_s:.4g} s: {ranks}; look for what ended or never started them"
+        f"{len(missing) + sum(more)} of {world_size} ranks did not come within {waited_s:.4g} s: "
+        f"{ranks}; look for what ended them, or did not start them (join {group!r} at {store})"
         f"{why}",
         missing,
     )

@@ -96,7 +96,7 @@ class TCPStore(Store):
         secret: JobSecret | None = None,
         certificates: str | None = None,
         rank: int | None = None,
-        tell: Tell = _logger.log,
+        tell: Tell | None = None,
         goes_on: bool = False,
     ) -> None:
         super().__init__(timeout)
@@ -114,7 +114,7 @@ class TCPStore(Store):
         self._rank = rank
         self._server: StoreServer | None = None
         # Where this process serves: gets a line, with its level, for each refused connection.
-        self._tell = tell
+        self._tell = tell or _logger.log
         # The file in which our own secret was left.
         self._published: int | None = None
         self._prepare()
@@ -527,7 +527,7 @@ def host_store(
     secret: JobSecret | None = None,
     certificates: str | None = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    tell: Tell = _logger.log,
+    tell: Tell | None = None,
 ) -> tuple[TCPStore, int]:
     """Serve a store from this process, as a launcher does, and return it with its port.
 

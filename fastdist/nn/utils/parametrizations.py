@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.missing import show_public
 from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
 from ...ops.create.creation import zeros
@@ -18,6 +19,12 @@ from ...tensor.tensor import Tensor
 from .. import functional
 from ..module import Module
 from .parametrize import register_parametrization
+
+__all__ = [
+    "orthogonal",
+    "spectral_norm",
+    "weight_norm",
+]
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
@@ -245,3 +252,6 @@ def orthogonal(
     made = _Orthogonal(weight, orthogonal_map, use_trivialization)
     register_parametrization(module, name, made, unsafe=True)
     return module
+
+
+show_public(__name__)

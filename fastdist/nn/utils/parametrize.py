@@ -15,6 +15,16 @@ from ...tensor.tensor import Tensor
 from ..container import ModuleDict, ModuleList
 from ..module import Module
 
+__all__ = [
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]
+
 
 class _Kept(threading.local):
     """Values that a thread computed since it entered cached(); None outside of it."""

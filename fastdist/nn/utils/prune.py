@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
+from ...core.missing import show_public
 from ...core.sequences import finite_list
 from ...graph.modes import no_grad
 from ...ops.create.creation import ones_like, zeros_like
@@ -18,6 +19,26 @@ from ...tensor.tensor import Tensor
 from ..module import Module
 from .convert_parameters import parameters_to_vector
 from .weight_norm import hooks_of
+
+__all__ = [
+    "BasePruningMethod",
+    "CustomFromMask",
+    "Identity",
+    "L1Unstructured",
+    "LnStructured",
+    "PruningContainer",
+    "RandomStructured",
+    "RandomUnstructured",
+    "custom_from_mask",
+    "global_unstructured",
+    "identity",
+    "is_pruned",
+    "l1_unstructured",
+    "ln_structured",
+    "random_structured",
+    "random_unstructured",
+    "remove",
+]
 
 
 class BasePruningMethod(ABC):
@@ -430,3 +451,6 @@ def is_pruned(module: Module) -> bool:
     return any(
         isinstance(hook, BasePruningMethod) for one in module.modules() for hook in hooks_of(one)
     )
+
+
+show_public(__name__)

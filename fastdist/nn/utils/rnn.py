@@ -23,6 +23,17 @@ from ...ops.create.ranges import arange
 from ...ops.shape.joining import cat, stack
 from ...tensor.tensor import Tensor
 
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
+
 # An iterable without a length that gives more sequences counts as one without an end.
 _MOST_SEQUENCES: Final = 1 << 20
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from ...core.missing import explain_missing
+from ...core.missing import explain_missing, show_public
 from ...tensor.tensor import Tensor
-from ..module import Module
+from ..module import HasForward, Module
+
+__all__ = [
+    "functional_call",
+]
+
+R = TypeVar("R")
 
 
 def functional_call(
-    module: Module,
+    module: HasForward[..., R],
     parameters_and_buffers: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
     args: Any = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,
-) -> Any:
+) -> R:
     """Return module(*args, **kwargs) with these tensors, by dotted name, for its parameters.
 
     Thread  as one that changes the module: it holds the tensors during the call
@@ -44,8 +50,9 @@ def functional_call(
     """
     given = _merged(parameters_and_buffers)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _reparametrize_module(module, given, tie_weights, strict):
-        return module(*arguments, **(kwargs or {}))
+    called: Any = module
+    with _reparametrize_module(called, given, tie_weights, strict):
+        return called(*arguments, **(kwargs or {}))  # type: ignore[no-any-return]
 
 
 def _merged(given: Any) -> dict[str, Tensor]:
@@ -116,3 +123,4 @@ def _reparametrize_module(
 
 
 explain_missing(__name__)
+show_public(__name__)

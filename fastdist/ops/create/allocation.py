@@ -16,7 +16,7 @@ from ...core.short_repr import short_repr
 from ...devices.backend import Backend, Result, backend_of
 from ...devices.cpu import copy_into
 from ...devices.gpus import device_count
-from ...dispatch.composite import SignatureWithOut
+from ...dispatch.declaration import LateSignature
 from ...dispatch.target import GivenOut, store_in_out
 from ...interpreters.sparse_rules import refusal
 from ...language.scalar import Body, parse
@@ -179,7 +179,7 @@ def fills_out(call: F) -> F:
         kwargs.update(dtype=layout.dtype, device=layout.device)
         return store_in_out(call.__name__, out, call(*args, **kwargs), ())
 
-    public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
+    public.__signature__ = LateSignature(call, has_out=True)  # type: ignore[attr-defined]
     return public  # type: ignore[return-value]
 
 

@@ -14,9 +14,9 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, before, composite
 from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, structured
-from ...dispatch.tangents import zeros_like
 from ...dispatch.target import GivenOut, store_in_out
 from ...graph.modes import modes
+from ...graph.tensor_tangents import zeros_like
 from ...interpreters.batched_tensor import level_of, levels, unbatched
 from ...interpreters.batching import along_axes, call_one_by_one, whole
 from ...tensor.axes import DimError, normalize_axis

@@ -15,18 +15,14 @@ from ...core.torch_function import NOT_TAKEN, is_offered, offer, offer_to_mode
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.declaration import node_named
-from ...dispatch.inplace import (
-    copy_,
-    may_write_at_once,
-    overwrite,
-    require_may_change,
-    value_of,
-)
+from ...dispatch.inplace import copy_, may_write_at_once, overwrite, value_of
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...dispatch.tangents import is_differentiated, zeros_like
+from ...dispatch.tangents import is_differentiated
+from ...graph.inplace_history import require_may_change
 from ...graph.lazy_conj_neg import LazyConjNeg, write_through
 from ...graph.modes import modes
+from ...graph.tensor_tangents import zeros_like
 from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import Batched, levels
 from ...interpreters.tracing import active_recorder, traced

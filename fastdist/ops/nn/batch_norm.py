@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN
-from ...dispatch.composite import before, composite
-from ...dispatch.declaration import node_named, recorded_as
+from ...dispatch.composite import composite
 from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import may_be_differentiated, modes, no_grad
+from ...graph.modes import may_be_differentiated, no_grad
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.storage import bump_all
@@ -183,53 +182,34 @@ def _require_channels(channels: int, **given: Tensor | None) -> None:
             raise ShapeError(f"{name} should contain {channels} elements not {one._layout.numel}")
 
 
-# The defaults of training, momentum and eps, and PyTorch's name of the Node.
-_LAST: Final = (False, 0.1, 1e-5)
-_NODE: Final = node_named("native_batch_norm")
+def _batch_norm_of_plain(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    if (
+        eps.__class__ is not float
+        or momentum.__class__ is not float
+        or not takes_channels(input, running_mean, running_var, weight, bias)
+    ):
+        return NOT_TAKEN
+    layout = input._layout
+    if training is True and layout.numel != layout.shape[1]:  # one for each channel is refused
+        out, mean, variance = normalize_channels(input, weight, bias, eps)
+        if running_mean is not None:
+            _follow_plain(running_mean, running_var, mean, variance, layout, momentum)
+        return out
+    if training is False and running_mean is not None and running_var is not None:
+        return normalize_by_known(input, running_mean, running_var, weight, bias, eps)
+    return NOT_TAKEN
 
 
-def _bound(
-    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
-    weight: Tensor | None = None, bias: Tensor | None = None,
-    training: bool = False, momentum: float | None = 0.1, eps: float = 1e-5,
-) -> tuple[Any, ...]:  # fmt: skip
-    """Return arguments of batch norm in their order."""
-    return input, running_mean, running_var, weight, bias, training, momentum, eps
-
-
-def _of_plain(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return batch norm, where nothing is left to look for in less time: the commonest calls."""
-
-    def batch_norm(*args: Any, **named: Any) -> Any:
-        try:
-            given = _bound(*args, **named) if named else args + _LAST[len(args) - 5 :]
-        except TypeError:
-            given = ()
-        if modes.special or len(given) != 8:
-            return general(*args, **named)
-        input, mean, variance, weight, bias, training, momentum, eps = given
-        if (
-            eps.__class__ is not float
-            or momentum.__class__ is not float
-            or not takes_channels(input, mean, variance, weight, bias)
-        ):
-            return general(*args, **named)
-        layout = input._layout
-        if training is True and layout.numel != layout.shape[1]:  # one for each channel is refused
-            out, of_batch, spread = normalize_channels(input, weight, bias, eps)
-            if mean is not None:
-                _follow_plain(mean, variance, of_batch, spread, layout, momentum)
-        elif training is False and mean is not None:
-            out = normalize_by_known(input, mean, variance, weight, bias, eps)
-        else:
-            return general(*args, **named)
-        return recorded_as(_NODE, out, ())
-
-    return batch_norm
-
-
-@before(_of_plain)
-@composite(homes="functional", node="native_batch_norm")
+@composite(homes="functional", node="native_batch_norm", quick=_batch_norm_of_plain)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -330,7 +310,7 @@ def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps:
 
 
 def _instance_norm_of_plain(
-    input: Tensor | None = None,
+    input: Tensor,
     running_mean: Tensor | None = None,
     running_var: Tensor | None = None,
     weight: Tensor | None = None,
@@ -338,13 +318,11 @@ def _instance_norm_of_plain(
     use_input_stats: bool = True,
     momentum: float | None = 0.1,
     eps: float = 1e-5,
-    *others: Any,
-    **named: Any,
 ) -> Any:
     if running_mean is not None or running_var is not None or use_input_stats is not True:
         return NOT_TAKEN
     found = instances_or_none(input, weight, bias, eps)
-    return NOT_TAKEN if found is None or others or named else found
+    return NOT_TAKEN if found is None else found
 
 
 @composite(homes="functional", node="view", quick=_instance_norm_of_plain)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.dtypes import float_limits, real_of
@@ -11,10 +11,10 @@ from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
-from ...dispatch.composite import COMPOSITES, before, composite
+from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import PLAIN, Op
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import may_be_differentiated, modes, tls
+from ...graph.modes import may_be_differentiated, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Shape, count_elements
 from ...tensor.tensor import Tensor
@@ -129,50 +129,32 @@ def _(g: Tensor, input: Tensor, weight: Tensor, mean: Tensor, deviation: Tensor)
     return Plan(input._layout.shape, input._layout.dtype)
 
 
-def _bound(
+def _layer_norm_of_rows(
     input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> tuple[Any, ...]:
-    """Return arguments of layer norm in their order."""
-    return input, normalized_shape, weight, bias, eps
-
-
-def _of_plain_rows(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return layer norm, where nothing is left to look for in two thirds of the time."""
-
-    def layer_norm(*args: Any, **named: Any) -> Any:
-        try:
-            given = _bound(*args, **named) if named or len(args) < 5 else args
-        except TypeError:
-            given = ()
-        if modes.special or len(given) != 5:
-            return general(*args, **named)
-        input, normalized_shape, weight, bias, eps = given
+) -> Any:
+    if (
+        input.__class__ in PLAIN
+        and weight.__class__ in PLAIN
+        and bias.__class__ in PLAIN
+        and eps.__class__ is float
+    ):
+        of_row, layout = weight._layout, input._layout
         if (
-            input.__class__ in PLAIN
-            and weight.__class__ in PLAIN
-            and bias.__class__ in PLAIN
-            and eps.__class__ is float
+            bias._layout is of_row
+            and of_row.dtype is layout.dtype
+            and of_row.dtype.is_floating_point
+            and len(layout.shape) == 2
+            and layout.shape[1:] == of_row.shape == normalized_shape
         ):
-            of_row, layout = weight._layout, input._layout
-            if (
-                bias._layout is of_row
-                and of_row.dtype is layout.dtype
-                and of_row.dtype.is_floating_point
-                and len(layout.shape) == 2
-                and layout.shape[1:] == of_row.shape == normalized_shape
-            ):
-                return layer_norm_rows(input, weight, bias, eps)[0]
-        return general(*args, **named)
-
-    return layer_norm
+            return layer_norm_rows(input, weight, bias, eps)[0]
+    return NOT_TAKEN
 
 
-@before(_of_plain_rows)
-@composite(homes="function functional", node="native_layer_norm")
+@composite(homes="function functional", node="native_layer_norm", quick=_layer_norm_of_rows)
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -403,16 +385,14 @@ def cross_map_lrn(input: Tensor, size: int, alpha: float, beta: float, k: float)
 
 
 def _group_norm_of_plain(
-    input: Tensor | None = None,
-    num_groups: Any = None,
+    input: Tensor,
+    num_groups: int,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
-    *others: Any,
-    **named: Any,
 ) -> Any:
     found = groups_or_none(input, num_groups, weight, bias, eps)
-    return NOT_TAKEN if found is None or others or named else found
+    return NOT_TAKEN if found is None else found
 
 
 @composite(homes="functional", node="native_group_norm", quick=_group_norm_of_plain)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
-from ...dispatch.composite import before, composite
-from ...graph.modes import modes
+from ...core.torch_function import NOT_TAKEN
+from ...dispatch.composite import composite
+from ...dispatch.op import PLAIN
 from ...interpreters.batched_tensor import unbatched
 from ...tensor.tensor import Tensor, from_array
 from ..create.ranges import arange
@@ -20,32 +20,27 @@ from ..index.searchsorted import ends_of
 _FEW: Final = 4096  # numbers of a result that NumPy makes at once
 
 
-def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return one_hot with a short path of three NumPy calls, for CPU numbers all in range."""
-
-    def quick(tensor: Tensor, num_classes: int = -1) -> Any:
-        if (
-            tensor.__class__ not in modes.plain
-            or num_classes.__class__ is not int
-            or (layout := tensor._layout).dtype is not int64
-            or layout.device is not CPU
-            or not layout.numel
-        ):
-            return general(tensor, num_classes)
-        numbers = tensor._array
-        count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
-        if count <= 0 or count * layout.numel > _FEW:
-            return general(tensor, num_classes)
-        hits = numbers[..., None] == np.arange(count)
-        if np.count_nonzero(hits) != layout.numel:
-            return general(tensor, num_classes)  # which says what is out of range
-        return from_array(hits.astype(np.int64))
-
-    return quick
+def _quick_one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
+    """Return one_hot by three NumPy calls, for CPU numbers all in range; NOT_TAKEN for others."""
+    if (
+        tensor.__class__ not in PLAIN
+        or num_classes.__class__ is not int
+        or (layout := tensor._layout).dtype is not int64
+        or layout.device is not CPU
+        or not layout.numel
+    ):
+        return NOT_TAKEN
+    numbers = tensor._array
+    count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
+    if count <= 0 or count * layout.numel > _FEW:
+        return NOT_TAKEN
+    hits = numbers[..., None] == np.arange(count)
+    if np.count_nonzero(hits) != layout.numel:
+        return NOT_TAKEN  # what is out of range is refused
+    return from_array(hits.astype(np.int64))
 
 
-@before(_quick_one_hot)
-@composite(homes="functional")
+@composite(homes="functional", quick=_quick_one_hot)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
 

@@ -12,10 +12,10 @@ from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
 from ...dispatch.tangents import is_differentiated
 from ...dispatch.target import GivenOut, store_in_out
-from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg, changed_edge, lazy_view
 from ...graph.modes import tls
+from ...graph.views import see
 from ...interpreters.batched_tensor import Batched, batched, unbatched
 from ...tensor.tensor import Tensor
 from ...tensor.view_steps import ViewSteps

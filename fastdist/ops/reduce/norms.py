@@ -33,14 +33,12 @@ from .reductions import reducing_plan, require_floating, restore_axes, variance
 from .row_slopes import euclidean_slope, length_of_rows
 from .slopes_at_zero import has_zeros
 
-UNSET: Any = object()
-
 
 def _correction(unbiased: bool, correction: float | None) -> float:
-    if correction is UNSET:
+    if correction is None:
         return 1.0 if unbiased else 0
     # 0 and not 0.0, which might be -0.0: no Route is kept for it.
-    return 1.0 if correction is None else float(correction) or 0
+    return float(correction) or 0
 
 
 @composite(known_as="")
@@ -50,7 +48,7 @@ def var(
     unbiased: bool = True,
     keepdim: bool = False,
     *,
-    correction: Any = UNSET,
+    correction: float | None = None,
     out: GivenOut = None,
 ) -> Tensor:
     """Return the variance over dim: the sum of squared deviations over the number of elements minus
@@ -61,7 +59,8 @@ def var(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -147,7 +146,7 @@ def std(
     unbiased: bool = True,
     keepdim: bool = False,
     *,
-    correction: Any = UNSET,
+    correction: float | None = None,
     out: GivenOut = None,
 ) -> Tensor:
     """Return the standard deviation over dim: the root of the variance; see var.
@@ -157,7 +156,8 @@ def std(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -500,7 +500,7 @@ def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
         unbiased: bool = True,
         keepdim: bool = False,
         *,
-        correction: float | None = UNSET,
+        correction: float | None = None,
     ) -> tuple[Tensor, Tensor]:
         found = spread(input, dim, unbiased, keepdim, correction=correction)
         return found, input.mean(None if isinstance(dim, bool) else dim, keepdim)

@@ -11,11 +11,12 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...devices.backend import Backend
 from ...dispatch.composite import composite
-from ...dispatch.inplace import replay_array
 from ...dispatch.op import OPS, Op
-from ...dispatch.tangents import has_tangents, levels_of, tangent_of
+from ...dispatch.tangents import has_tangents
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg
+from ...graph.tensor_tangents import levels_of, tangent_of
+from ...graph.views import replay_array
 from ...interpreters.batched_tensor import Batched, NeedsNumbers, unbatched
 from ...interpreters.batching import along_axes
 from ...tensor.axes import normalize_axis

@@ -14,11 +14,11 @@ from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
 from ...dispatch.op import common_device
-from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...dispatch.target import GivenOut, store_in_out
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
 from ...graph.recording import begin_node
+from ...graph.tensor_tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...graph.unbroadcast import cast_array, reduce_recorded
 from ...interpreters.batching import joined_batch
 from ...interpreters.sparse_rules import RULES, is_sparse, refusal

@@ -10,7 +10,7 @@ from ...core.memory_format import FORMATS, MemoryFormat, axes_of, preserve_forma
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
-from ...dispatch.inplace import require_may_change
+from ...graph.inplace_history import require_may_change
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...graph.modes import tls
 from ...interpreters.sparse_rules import is_sparse, refusal

@@ -16,11 +16,11 @@ from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.declaration import recorded_as
 from ...dispatch.op import PLAIN
-from ...dispatch.view import see_parts
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
 from ...graph.node import Edge, next_sequence_number
 from ...graph.recording import begin_node
+from ...graph.views import see_parts
 from ...tensor.axes import normalize_axis
 from ...tensor.constants import as_operand
 from ...tensor.layout import Layout
@@ -106,11 +106,8 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
 
 
-def _quick_narrow(*args: Any, **named: Any) -> Any:
+def _quick_narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
     """Return a view that was taken before; NOT_TAKEN for others."""
-    if named or len(args) != 4:
-        return NOT_TAKEN
-    input, dim, start, length = args
     if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
@@ -153,11 +150,8 @@ class DimRange(ShapeError, IndexError):
     """A place outside of an axis."""
 
 
-def _quick_select(*args: Any, **named: Any) -> Any:
+def _quick_select(input: Tensor, dim: int, index: int) -> Any:
     """Return a view that was taken before; NOT_TAKEN for others."""
-    if named or len(args) != 3:
-        return NOT_TAKEN
-    input, dim, index = args
     if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
@@ -269,13 +263,10 @@ _INTS = frozenset({int})
 def _quickly(name: str) -> Callable[..., Any]:
     """Return a function that makes the views of a call with integers which was made before."""
 
-    def quick(*args: Any, **named: Any) -> Any:
-        if named or not args or args[0].__class__ not in PLAIN:
+    def quick(input: Tensor, *given: int, **named: Any) -> Any:
+        if named or input.__class__ not in PLAIN or not _INTS.issuperset(map(type, given)):
             return NOT_TAKEN
-        input = args[0]
-        if not _INTS.issuperset(map(type, args[1:])):
-            return NOT_TAKEN
-        found = input._layout.routes.get((name, *args[1:]))
+        found = input._layout.routes.get((name, *given))
         if found is None:
             return NOT_TAKEN
         made, places, recorded, layouts = found

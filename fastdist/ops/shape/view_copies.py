@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.memory_format import contiguous_format
 from ...dispatch.composite import COMPOSITES, checked
+from ...dispatch.declaration import LateSignature
 from ...dispatch.target import GivenOut, store_in_out
 from ...tensor.axes import normalize_axis
 from ...tensor.methods import Number
@@ -23,14 +24,16 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     def copied(input: Tensor, *args: Any, out: GivenOut = None, **kwargs: Any) -> Any:
         found = view(input, *args, **kwargs)
         if isinstance(found, tuple | list):
-            made: Any = tuple([one.clone(memory_format=contiguous_format) for one in found])
+            copies: Any = tuple([one.clone(memory_format=contiguous_format) for one in found])
         else:
-            made = found.clone(memory_format=contiguous_format)
-        return store_in_out(name, out, made, (input,))
+            copies = found.clone(memory_format=contiguous_format)
+        return store_in_out(name, out, copies, (input,))
 
     copied.__name__ = copied.__qualname__ = name
     copied.__doc__ = f"Return a copy of the result of {name.removesuffix('_copy')}."
-    return checked(copied)
+    made = checked(copied)
+    made.__signature__ = LateSignature(view, has_out=True)  # type: ignore[attr-defined]
+    return made
 
 
 def _slice(

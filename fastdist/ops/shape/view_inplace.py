@@ -8,12 +8,12 @@ from typing import Any
 from ...core.dense_order import dense_order
 from ...core.errors import GraphError
 from ...dispatch.composite import dressed_as_twin
-from ...dispatch.inplace import renew_edge, require_may_change, set_edge
 from ...dispatch.op import OPS
-from ...dispatch.tangents import levels_of, store_tangent, tangent_of
 from ...graph.accumulate_grad import freeze
+from ...graph.inplace_history import renew_edge, require_may_change, set_edge
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...graph.modes import enable_grad
+from ...graph.tensor_tangents import levels_of, store_tangent, tangent_of
 from ...interpreters.batched_tensor import Batched
 from ...interpreters.torch_function import overridable_by_modes
 from ...tensor.layout import Layout
@@ -27,7 +27,7 @@ from ...tensor.view_steps import Step, ViewSteps
 # the base's former layout are put before theirs. Gradients, tangents and recorded in-place changes
 # then pass as before. As in PyTorch, each view gets a new edge over the base's new one, so that
 # hooks of the base see its gradient. A dual tensor has the same relation to the tangents of its
-# views: see Note [Tangents of views] in tangents.py.
+# views: see Note [Tangents of views] in graph/tensor_tangents.py.
 
 
 def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:

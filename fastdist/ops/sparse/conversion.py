@@ -12,8 +12,8 @@ from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.tangents import levels_of
 from ...graph.modes import no_grad
+from ...graph.tensor_tangents import levels_of
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
 from ..create.creation import empty, tensor, zeros

@@ -17,11 +17,11 @@ from ...core.dtypes import int16, int64
 from ...devices.backend import backend_of
 from ...dispatch.op import Op
 from ...dispatch.structured import Plan, structured
-from ...dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ...graph.call_node import CallNode
 from ...graph.modes import no_grad, tls
 from ...graph.node import node_of, raise_changed, raise_released
 from ...graph.recording import begin_node
+from ...graph.tensor_tangents import below, levels_of, set_tangent, tangent_of
 from ...interpreters.batched_tensor import level_of, levels
 from ...interpreters.batching import whole
 from ...interpreters.sparse_rules import is_sparse

@@ -179,7 +179,7 @@ def _rsub(input: Tensor | Number, other: Tensor | Number, alpha: Number = 1) -> 
 def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
     if input._layout.is_sparse:
         return _written(input, _add(input, other, alpha))
-    from ...dispatch.inplace import require_may_change
+    from ...graph.inplace_history import require_may_change
 
     require_may_change(input)
     # Only the touched rows of a large table are read.

@@ -8,7 +8,13 @@ import re
 import pytest
 
 from fastdist.distributed.rpc import TensorPipeRpcBackendOptions
-from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, crowding, frozen_s, grace_s
+from fastdist.distributed.sockets.liveness_timeouts import (
+    FROZEN_S,
+    crowding,
+    crowding_here,
+    frozen_s,
+    grace_s,
+)
 
 
 def test_an_option_goes_before_the_environment_and_that_before_the_default(
@@ -55,6 +61,12 @@ def test_a_machine_is_crowded_from_four_workers_a_core_on(
 def test_the_cores_are_those_that_this_process_may_use() -> None:
     cores = len(os.sched_getaffinity(0))
     assert crowding(12 * cores) == 3.0
+    assert crowding_here({"LOCAL_WORLD_SIZE": str(12 * cores)}) == 3.0
+
+
+@pytest.mark.parametrize("told", [{}, *({"LOCAL_WORLD_SIZE": one} for one in ("", "2.5", "-9"))])
+def test_without_a_launcher_no_machine_is_crowded(told: dict[str, str]) -> None:
+    assert crowding_here(told) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pytest
 
 from fastdist.core.errors import AuthenticationError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.sockets import (
+    Doorbell,
     JobSecret,
     authenticator,
     open_socket_names,
@@ -29,6 +30,7 @@ from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
 )
+from fastdist.distributed.sockets.pulse import MOST_MISSED_BEATS
 from fastdist.distributed.store import (
     TCPStore,
     connection,
@@ -464,6 +466,17 @@ def test_a_frozen_host_fails_who_waits_within_four_seconds(
                 waiting.result(10)
         assert time.monotonic() - frozen - stood.seconds < 4
     os.unlink(os.path.join(runtime_directory(), f"store-127.0.0.1-{port}.secret"))
+
+
+def test_a_store_on_a_crowded_machine_may_be_silent_for_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(12 * len(os.sched_getaffinity(0))))
+    bell = Doorbell()
+    connection = Connection("inproc://crowded", None, bell)
+    connection.close()
+    bell.close()
+    assert connection._pulse.most_missed_beats == 3 * MOST_MISSED_BEATS
 
 
 def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(

@@ -7,14 +7,15 @@ faulty_agent.py                    an agent that fails and delays messages on pu
                                    _testing/ offers it under PyTorch's path
 internal.py                        how PyTorch names kinds of calls, and packs values
 gather.py                          _all_gather and _barrier
+private_calls.py                   private functions of rpc/api.py and of the bindings
 remote_profiler_manager.py         keys of profiled calls
 server_process_global_profiler.py  a profile of what this process does for other workers
 argument_errors.py                 TypeErrors for wrong arguments, in the wording of PyTorch's
                                    bindings, and the check of timeouts
 
-Each module but the last is importable as `distributed.rpc.NAME` as well, where PyTorch has it
-(ALIASES). Its real name is the one below this package. The files stand at several floors, so each
-counts separately in the order of the packages of rpc (tests/house/test_layers.py).
+Modules that PyTorch has are importable as `distributed.rpc.NAME` as well (ALIASES). Their real
+names are those below this package. The files stand at several floors, so each counts separately in
+the order of the packages of rpc (tests/house/test_layers.py).
 """
 
 from __future__ import annotations

@@ -265,11 +265,11 @@ def require_room_for_peer() -> int:
 
     Raises  RpcError where it is none
     """
-    _require_room(1, "to meet one more worker")
-    return (descriptor_limit() - _num_open() - _AT_LEAST_FREE) // _PER_PEER
+    return 1 + _require_room(1, "to meet one more worker") // _PER_PEER
 
 
-def _require_room(num_peers: int, what: str) -> None:
+def _require_room(num_peers: int, what: str) -> int:
+    """Check that descriptors for so many peers are left, and return how many are left after it."""
     limit, there = descriptor_limit(), _num_open()
     needed = there + _AT_LEAST_FREE + _PER_PEER * num_peers
     if needed > limit:
@@ -278,6 +278,7 @@ def _require_room(num_peers: int, what: str) -> None:
             f"already, and this process may have {limit}: raise the limit with "
             f"`ulimit -n {max(1024, 2 * needed)}`, the hard one as well"
         )
+    return limit - needed
 
 
 def _num_open() -> int:

@@ -26,7 +26,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
@@ -162,7 +162,6 @@ class Session:
         self._timeouts = timeouts or LivenessTimeouts()
         self._silent_since: float | None = now
         self._refused_since: float | None = None
-        self._woke_at = -math.inf
         self._leaving_since = self._settling_since = math.inf
         self._looked_whether_read = -math.inf
         self._said_farewell = False
@@ -186,15 +185,15 @@ class Session:
         reason: str = "",
         *,
         is_waited_for: bool = False,
-        woke_at: float = -math.inf,
+        woke_at: Callable[[], float] = lambda: -math.inf,
     ) -> list[Action]:
         """Take one event and return what to do; REJECTED and UNREACHED come with a reason, LEFT
         with one if the peer ended without a shutdown. Then a TICK is due at `next_look`.
 
         `is_waited_for` says whether anybody here waits for the peer; only its end depends on that.
-        `woke_at` is when this process last went on after it had stood still.
+        `woke_at()` returns when this process last went on after it had stood still; only a
+        connection that breaks needs it.
         """
-        self._woke_at = woke_at
         if self.state is State.DEAD:
             return []
         if event is Event.FENCED:
@@ -214,14 +213,14 @@ class Session:
         if event is Event.CONNECTED:
             return self._connected()
         if event is Event.DISCONNECTED:
-            self._note_break(now)
+            self._note_break(now, woke_at)
             return self._look(now)
         if event is Event.ASKED and self._asked_since is None and not self._is_broken:
             self._asked_since = now
         elif event is Event.ANSWERED:
             self._asked_since, self.is_unresponsive = None, False
         if event in _ATTEMPTS:
-            self._note_attempt(event, now, reason)
+            self._note_attempt(event, now, reason, woke_at)
         return self._look(now)
 
     def next_query(self, call_ids: Sequence[int]) -> int:
@@ -275,10 +274,12 @@ class Session:
             times.append(self._refused_since + self._timeouts.grace_s)
         return min(times)
 
-    def _note_attempt(self, event: Event, now: float, reason: str) -> None:
+    def _note_attempt(
+        self, event: Event, now: float, reason: str, woke_at: Callable[[], float]
+    ) -> None:
         if self._silent_since is None:
             # A peer that tries to connect is not connected, though no event reported a break.
-            self._note_break(now)
+            self._note_break(now, woke_at)
         if event is Event.REFUSED:
             if self._refused_since is None:
                 self._refused_since = now
@@ -327,12 +328,12 @@ class Session:
             return self._die(self._why_ended, surely=True)
         return self._die("it has shut down", left=True)
 
-    def _note_break(self, now: float) -> None:
+    def _note_break(self, now: float, woke_at: Callable[[], float]) -> None:
         self._refused_since = self._asked_since = None
         self._is_broken, self.is_unresponsive = True, False
         if self._silent_since is None:
             # A silence while this process itself was stopped does not count.
-            self._silent_since = max(now - self._timeouts.notice_s, self._woke_at)
+            self._silent_since = max(now - self._timeouts.notice_s, woke_at())
 
     def _look(self, now: float) -> list[Action]:
         if self._silent_since is None:

@@ -449,7 +449,7 @@ class Worker:
             debug_log.worker(self._me.rank, "the connection to worker %r broke", self.info.name)
             self._shared.hold()
         waits = self.is_met and self.pipe.is_waited_for()
-        now, woke_at = self._progress.now(), self._progress.woke_at()
+        now, woke_at = self._progress.now(), self._progress.woke_at
         actions = self._session.step(event, now, reason, is_waited_for=waits, woke_at=woke_at)
         self.is_dead = self._session.has_left_or_died
         try:

@@ -17,7 +17,6 @@ import fastdist.autograd.forward_ad as fw
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import GraphError
-from fastdist.dispatch.tangents import levels_of, set_tangent
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.messages import handle_clean_up
 from fastdist.distributed.autograd.tangent_store import (
@@ -31,6 +30,7 @@ from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.graph.forward_grad import ForwardADLevel, adopt
 from fastdist.graph.modes import modes
+from fastdist.graph.tensor_tangents import levels_of, set_tangent
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.autograd.programs import mix, mix_along, mix_at

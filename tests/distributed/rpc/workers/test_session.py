@@ -165,14 +165,14 @@ def test_a_connection_that_comes_back_is_a_recovery_and_not_a_death() -> None:
 def test_what_was_not_heard_while_this_process_stood_still_is_no_silence_of_a_peer() -> None:
     peer = alive()
     # Found to be broken when the process woke, which was not long ago.
-    peer.step(Event.DISCONNECTED, 102.1, woke_at=102.0)
+    peer.step(Event.DISCONNECTED, 102.1, woke_at=lambda: 102.0)
     assert _deaths(peer.step(Event.TICK, 111.9)) == []
     assert len(_deaths(peer.step(Event.TICK, 112.0))) == 1
 
 
 def test_a_peer_that_falls_silent_after_this_process_woke_is_dead_as_soon_as_any() -> None:
     peer = alive()
-    peer.step(Event.DISCONNECTED, 105.0, woke_at=102.0)
+    peer.step(Event.DISCONNECTED, 105.0, woke_at=lambda: 102.0)
     assert len(_deaths(peer.step(Event.TICK, 113.0))) == 1
 
 

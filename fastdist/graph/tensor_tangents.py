@@ -1,0 +1,199 @@
+"""The tangents of tensors, level by level; that of a view is a view of its base's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.memory_format import contiguous_format
+from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
+from .accumulate_grad import extra_of
+from .forward_grad import ForwardADLevel, ForwardGrad
+from .lazy_conj_neg import LazyConjNeg, resolved
+from .views import view_of
+
+# Note [Tangents of views]
+# A view's tangent is the same view of its base's tangent. It is made when it is first needed, so a
+# view also sees the tangent that its base gets later. An in-place op on a view writes into a copy
+# of the base's tangent, which replaces the old one; views then drop theirs. Tangents themselves are
+# never overwritten: y = x + 1 has x's very tangent. A dual tensor shares memory with the tensor
+# that it was made of, but no tangent: it is a base for this purpose.
+
+
+class _Limit(threading.local):
+    # Only levels opened before this one count, None for all: see only_below.
+    order: int | None = None
+
+
+_limit = _Limit()
+
+
+@contextmanager
+def only_below(level: ForwardADLevel | None) -> Iterator[None]:
+    """Let ops of this thread carry only tangents of levels outside of level; none for None."""
+    before = _limit.order
+    order = -1 if level is None else level.order
+    _limit.order = order if before is None else min(before, order)
+    try:
+        yield
+    finally:
+        _limit.order = before
+
+
+def levels_of(operands: Sequence[Any]) -> tuple[ForwardADLevel, ...]:
+    """Return the forward levels at which any operand has a tangent, outermost first."""
+    found: tuple[ForwardADLevel, ...] = ()
+    for operand in operands:
+        if isinstance(operand, Tensor) and operand._extra is not None:
+            found = _joined(found, _levels(operand._extra))
+    if found and _limit.order is not None:
+        found = tuple([level for level in found if level.order < _limit.order])
+    return found
+
+
+def _joined(
+    a: tuple[ForwardADLevel, ...], b: tuple[ForwardADLevel, ...]
+) -> tuple[ForwardADLevel, ...]:
+    if not b or a == b:
+        return a
+    return tuple(sorted({*a, *b})) if a else b
+
+
+def _levels(extra: Extra) -> tuple[ForwardADLevel, ...]:
+    found: tuple[ForwardADLevel, ...] = ()
+    if extra.tangents is not None:
+        found = extra.tangents.levels()
+    root = _root_of(extra)
+    if root is not None:
+        of_root = root[0]._extra
+        if of_root is not None and of_root.tangents is not None:
+            found = _joined(found, of_root.tangents.levels())
+    return found
+
+
+def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
+    """Return the tensor whose tangent has this view's tangent as a view, and the steps to it."""
+    if extra is None or extra.base is None or extra.tangent_root is OWN_TANGENT:
+        return None
+    assert extra.replay is not None
+    if extra.tangent_root is None:
+        return extra.base, extra.replay
+    root, skipped, before = extra.tangent_root
+    return root, [*before, *extra.replay.after(skipped)]
+
+
+def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
+    """Return the operand's tangent at level, or None. See Note [Tangents of views]."""
+    if not isinstance(operand, Tensor) or operand._extra is None:
+        return None
+    extra = operand._extra
+    if extra.tangents is not None:
+        tangent: Tensor | None = extra.tangents.value(level)
+        if tangent is not None:
+            return tangent
+    root = _root_of(extra)
+    if root is None:
+        return None
+    tangent = tangent_of(root[0], level)
+    if tangent is not None:
+        tangent = view_of(tangent, root[1])
+        store_tangent(operand, tangent, level)
+    return tangent
+
+
+def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
+    """Store a tangent of tensor itself at level, in the place of a former one."""
+    extra = extra_of(tensor)
+    if extra.tangents is None:
+        extra.tangents = ForwardGrad()
+    elif extra.tangents.contains(level):
+        extra.tangents.reset(level)
+    extra.tangents.set_value(tangent, level)
+
+
+def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -> None:
+    """Give tensor a tangent at level, in the place of a former one."""
+    if tangent is None:
+        return
+    if tensor.__class__ is LazyConjNeg:
+        set_tangent(tensor.value, tensor.change.public(tangent), level)
+        return
+    # Resolved: viewed as another dtype its bytes are visible, where the tensor's are.
+    tangent = walkable(below(resolved(tangent), level), tensor)
+    root = _root_of(tensor._extra)
+    if root is not None:
+        # An in-place op on a view: the base's tangent changes in this part.
+        base, steps = root
+        old = tangent_of(base, level)
+        whole = zeros_like(base) if old is None else old.clone()
+        view_of(whole, steps).copy_(tangent)
+        tensor, tangent = base, whole
+    store_tangent(tensor, tangent, level)
+    _forget_in_views(tensor, level)
+
+
+def walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """Return tangent, or a copy if its order in memory is not that of tensor.
+
+    Every view that tensor allows must be possible for its tangent, including one of a transposed
+    tensor as rows, which C order does not allow. It is possible if axes are in tensor's order,
+    without gaps.
+    """
+    own, layout = tangent._layout, tensor._layout
+    if own is layout or (own.contiguous and layout.contiguous):
+        return tangent
+    # Axes along which tensor does not move come first, so that they do not separate others.
+    steps = layout.strides
+    order = sorted(range(len(steps)), key=lambda i: (steps[i] != 0, -steps[i]))
+    if own.has_memory_order(tuple(order)):
+        return tangent
+    back = [order.index(axis) for axis in range(len(order))]
+    return tangent.permute(order).clone(memory_format=contiguous_format).permute(back)
+
+
+def zeros_like(tensor: Tensor) -> Tensor:
+    """Return zeros like tensor: 0 times a tensor with NaN or infinities would not be zeros."""
+    zeros: Tensor = wrap(tensor._array, tensor._layout).clone()
+    return zeros.zero_()
+
+
+def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
+    storage = tensor._storage
+    if storage is None or storage.views is None:
+        return
+    for view in storage.living_views():
+        extra = view._extra
+        if view is not tensor and extra is not None and extra.tangents is not None:
+            root = _root_of(extra)
+            if root is not None and root[0] is tensor and extra.tangents.contains(level):
+                extra.tangents.reset(level)
+
+
+def below(operand: Any, level: ForwardADLevel) -> Any:
+    """Return operand without its tangents of level and deeper.
+
+    A computation at a level must not see that level's tangents, or it would be differentiated
+    twice.
+    """
+    if not isinstance(operand, Tensor) or operand._extra is None:
+        return operand
+    levels = _levels(operand._extra)
+    if not levels or levels[-1] < level:
+        return operand
+    alias = wrap(operand._array, operand._layout)
+    alias._edge, alias._storage = operand._edge, operand._storage
+    for known in levels:
+        if known < level:
+            store_tangent(alias, tangent_of(operand, known), known)  # type: ignore[arg-type]
+    return alias
+
+
+def value_before(target: Tensor) -> Tensor:
+    """Return a copy of target, its edge and its tangents, before an op overwrites it."""
+    copy: Tensor = wrap(target._array, target._layout).clone()
+    copy._edge = target._edge
+    for level in levels_of((target,)):
+        store_tangent(copy, tangent_of(target, level), level)  # type: ignore[arg-type]
+    return copy
