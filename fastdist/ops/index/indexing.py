@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from ...core.dtypes import int32, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.moved_modules import earlier_names
 from ...core.short_repr import short_repr
-from ...dispatch.composite import COMPOSITES, composite
+from ...dispatch.composite import COMPOSITES, before, composite
 from ...dispatch.op import OPS, Op
 from ...dispatch.structured import Plan, structured
 from ...dispatch.target import GivenOut, store_in_out
+from ...graph.modes import modes
 from ...graph.tensor_tangents import zeros_like
 from ...interpreters.batched_tensor import level_of, levels, unbatched
 from ...interpreters.batching import along_axes, call_one_by_one, whole
@@ -215,6 +217,22 @@ def _grown(found: Tensor, shape: Shape) -> Any:
     )
 
 
+def _by_op(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return scatter, which leaves a tensor of numbers that replace others to the op at once."""
+
+    def scatter(*args: Any, **named: Any) -> Any:
+        if not named and len(args) == 4 and args[1].__class__ is int:
+            input, dim, index, src = args
+            plain = modes.plain
+            tensors_are_plain = input.__class__ in plain and index.__class__ in plain
+            if tensors_are_plain and src.__class__ in plain and src._layout.shape:
+                return scatter_src(input, index, src, dim)
+        return general(*args, **named)
+
+    return scatter
+
+
+@before(_by_op)
 @composite(homes="function method inplace")
 def scatter(
     input: Tensor,

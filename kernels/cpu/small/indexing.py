@@ -70,7 +70,7 @@ def _gather(facts: CallFacts) -> Run | None:
 
     def gather(x: Any, index: Any) -> Any:
         require_inside(index, length, 1)
-        return x.ravel()[add(index, starts).ravel()].reshape(wanted)
+        return x.take(add(index, starts))
 
     return gather
 

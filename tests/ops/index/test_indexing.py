@@ -180,3 +180,25 @@ def test_an_index_of_two_axes_is_an_index_error(name: str) -> None:
     more = {"index_select": (), "index_fill": (2.0,)}.get(name, (fd.ones(2, 2),))
     with pytest.raises(IndexError, match="Index is supposed to be a vector, got"):
         getattr(fd, name)(fd.ones(2, 2), 0, fd.zeros(1, 1, dtype=fd.int64), *more)
+
+
+def test_scatter_of_plain_tensors_is_that_of_observed_ones() -> None:
+    x, src = fd.arange(12.0).reshape(3, 4), -fd.arange(20.0).reshape(4, 5)
+    index = fd.tensor([[2, 0, 0], [1, 1, 3]])  # of two writes to one place the last one stays
+    found = x.scatter(1, index, src)
+    with fd.profiler.profile():
+        observed = x.scatter(1, index, src)
+    assert found.tolist() == observed.tolist() and found.tolist()[0] == [-2, 1, 0, 3]
+    leaf = src.clone().requires_grad_()
+    x.scatter(-1, index, leaf).sum().backward()
+    assert leaf.grad is not None and leaf.grad.sum() == leaf.grad[:2, :3].sum() == 6
+    for call, text in (
+        (lambda: x.scatter(1, fd.tensor([[4]]), src), "index 4 is out of bounds for dimension 1"),
+        (lambda: x.scatter(1, fd.tensor([[-1]]), src), "index -1 is out of bounds"),
+        (lambda: x.scatter(1, fd.tensor([1]), src), "same number of dimensions"),
+        (lambda: x.scatter(1, index, src.double()), "scatter.*self.dtype"),
+        (lambda: x.scatter(1, index.float(), src), "scatter.*int32/int64"),
+        (lambda: x.scatter(2, index, src), "Dimension out of range"),
+    ):
+        with pytest.raises((IndexError, RuntimeError, TypeError), match=text):
+            call()
