@@ -433,7 +433,7 @@ class Workers:
             try:
                 record = self.group.find(to if isinstance(to, (str, int)) else to.id, look_s())
             except StoreError as error:
-                return f"; the store did not tell who that is: {error}"
+                return f"; who that is could not be read from the store: {error}"
             with self._lock:
                 before = self._known(to)
                 # No rank of a static group is ever free: a store with another host knows less.
