@@ -10,6 +10,7 @@ from typing import Final
 
 from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.restarts import DECLARED_LOST, ENDED, NO_RESTARTS
+from fastdist.distributed.sockets.liveness_timeouts import crowding
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.environment import store_is_hosted
 from fastdist.distributed.store.wait_log import own_node
@@ -101,6 +102,9 @@ class Group:
         """
         if self.knows_all and not self.takes_members_later:
             return next((one for one in self._known.values() if key in (one.rank, one.name)), None)
+        if timeout_s is not None:
+            # A worker that is not found is an error: the store of a crowded machine answers late.
+            timeout_s *= crowding(self.num_on_machine(self.me))
         directory = StoreDirectory(self._store, timeout_s)
         (found,) = directory.find([key])
         if found is not None:
