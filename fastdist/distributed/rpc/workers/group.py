@@ -102,6 +102,9 @@ class Group:
         """
         if self.knows_all and not self.takes_members_later:
             return next((one for one in self._known.values() if key in (one.rank, one.name)), None)
+        if timeout_s is not None:
+            # A worker that is not found is an error: the store of a crowded machine answers late.
+            timeout_s *= crowding(self.num_on_machine(self.me))
         directory = StoreDirectory(self._store, timeout_s)
         (found,) = directory.find([key])
         if found is not None:
