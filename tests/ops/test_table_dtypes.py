@@ -200,33 +200,9 @@ def by_op(names: Iterable[str]) -> dict[str, dict[str, tuple[str]]]:
     return found
 
 
-# The loops that find what is largest in windows take most of a second to compile for each dtype.
-# An ordinary run has one of the whole numbers for each sample, in turns, and `slow` the others.
-LARGEST = [name for name in TORCH if name.startswith(("max_pool", "adaptive_max_pool"))]
-
-
-def left_out(name: str) -> list[str]:
-    """Return the dtypes of a sample that an ordinary run leaves out."""
-    if name not in LARGEST:
-        return []
-    own = WHOLE[LARGEST.index(name) % len(WHOLE)]
-    return [dtype for dtype in WHOLE if dtype != own]
-
-
 @in_one_test_each("op", "name", by_op(TORCH))
 def test_results_dtypes_and_refusals_are_pytorch_s(name: str) -> None:
-    others = left_out(name)
-    check([dtype for dtype in DTYPES if dtype not in others], name)
-
-
-@pytest.mark.slow
-@in_one_test_each("op", "name", by_op(LARGEST))
-def test_what_is_largest_in_every_dtype_is_pytorch_s(name: str) -> None:
-    check(left_out(name), name)
-
-
-def check(dtypes: Iterable[str], name: str) -> None:
-    faults = {dtype: fault_of(name, dtype) for dtype in dtypes}
+    faults = {dtype: fault_of(name, dtype) for dtype in DTYPES}
     assert {d: f for d, f in faults.items() if f is not None and not is_stated(name, d, f)} == {}
 
 

@@ -21,16 +21,6 @@ from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 
 RNG = np.random.default_rng(0)
-# Threads take turns in one order for each case of an ordinary run, with all orders among the cases
-# of a test, and in all orders for each under `slow`.
-in_orders = pytest.mark.parametrize(
-    "all_orders", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one", "all"]
-)
-
-
-def orders(turn: int, *, all_orders: bool) -> tuple[int, ...]:
-    """Return the orders of threads for a case, which is the turn-th of its test."""
-    return SEEDS if all_orders else SEEDS[turn % len(SEEDS) :][:1]
 
 
 def numbers_in_order(numbers: np.ndarray, high: int, seed: int) -> int:
@@ -52,33 +42,27 @@ def test_numbers_of_one_tile_are_ordered_in_one_launch(length: int, high: int) -
         assert numbers_in_order(numbers, high, seed) == 1
 
 
-@in_orders
 @pytest.mark.parametrize(("high", "digits"), [(254, 1), (255, 2), (50_000, 2), (2**24, 4)])
 def test_longer_numbers_take_three_launches_for_each_digit_that_they_have(
-    high: int, digits: int, all_orders: bool
+    high: int, digits: int
 ) -> None:
     numbers = RNG.integers(-1, high + 1, 9000)
     numbers[::7] = high
-    # The shortest in all orders, and the others in one each.
-    for seed in orders(high, all_orders=all_orders or digits == 1):
+    for seed in SEEDS:
         assert numbers_in_order(numbers, high, seed) == 3 * digits
 
 
-@in_orders
-def test_words_of_64_bits_are_ordered_by_all_of_them(all_orders: bool) -> None:
+def test_words_of_64_bits_are_ordered_by_all_of_them() -> None:
     high = 2**40
     numbers = RNG.choice(np.array([-1, 0, 5, 2**33, 2**33 + 1, high]), 5000)
-    for seed in orders(1, all_orders=all_orders):
+    for seed in SEEDS:
         assert numbers_in_order(numbers, high, seed) == 18
 
 
-@in_orders
-def test_chunks_of_several_tiles_are_ordered(
-    all_orders: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_of_several_tiles_are_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(radix, "_ENOUGH_BLOCKS", 2)
-    for turn, numbers in enumerate((RNG.integers(0, 9, 21_000), np.arange(21_000)[::-1] // 100)):
-        for seed in orders(turn, all_orders=all_orders):
+    for numbers in (RNG.integers(0, 9, 21_000), np.arange(21_000)[::-1] // 100):
+        for seed in SEEDS:
             numbers_in_order(numbers, 255, seed)
 
 
@@ -135,16 +119,16 @@ ROWS = [
 ]
 
 
-@in_orders
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(("dtype", "shape"), ROWS)
 def test_rows_of_every_dtype_are_ordered(
-    dtype: Any, shape: tuple[int, int], descending: bool, all_orders: bool
+    dtype: Any, shape: tuple[int, int], descending: bool
 ) -> None:
     x = values_of(dtype, shape)
     expected = in_order(x, descending=descending)
-    # A launch takes long for rows of hundreds: one order of threads, another where descending.
-    for seed in orders(descending, all_orders=all_orders or shape[1] < 100):
+    # A launch takes long for long rows: one order of threads, another one where descending.
+    seeds = SEEDS if shape[1] < 1000 else SEEDS[descending : descending + 1]
+    for seed in seeds:
         order = np.full(shape, -7)
         run(plan_order(x, order, descending=descending), seed)
         np.testing.assert_array_equal(order, expected)
@@ -156,18 +140,13 @@ def test_rows_without_elements_launch_nothing() -> None:
         assert plan_order(x, np.zeros(shape, np.int64), descending=False) == []
 
 
-@in_orders
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_first_of_each_row_are_selected_in_order(
-    dtype: Any, descending: bool, all_orders: bool
-) -> None:
-    rows = ((3, 700), 5), ((2, 300), 300), ((2, 257), 40), ((1, 1), 1)
-    begin = DTYPES.index(dtype) + descending
-    for turn, (shape, count) in enumerate(rows, begin):
+def test_the_first_of_each_row_are_selected_in_order(dtype: Any, descending: bool) -> None:
+    for shape, count in (((3, 700), 5), ((2, 300), 300), ((2, 257), 40), ((1, 1), 1)):
         x = values_of(dtype, shape)
         expected = in_order(x, descending=descending)[:, :count]
-        for seed in orders(turn, all_orders=all_orders):
+        for seed in SEEDS:
             order = np.full((shape[0], count), -7)
             run(plan_selection(x, order, descending=descending), seed)
             np.testing.assert_array_equal(order, expected)
