@@ -12,7 +12,7 @@ from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.restarts import DECLARED_LOST, ENDED, NO_RESTARTS
 from fastdist.distributed.sockets.liveness_timeouts import crowding
 from fastdist.distributed.store import PrefixStore, Store
-from fastdist.distributed.store.environment import num_workers_here, store_is_hosted
+from fastdist.distributed.store.environment import store_is_hosted
 from fastdist.distributed.store.wait_log import own_node
 
 from .directory import StoreDirectory, machine_label, view
@@ -258,11 +258,6 @@ class Group:
         except StoreError as error:
             _logger.info("cannot read from the store which workers are in shutdown(): %s", error)
         return [], 0
-
-
-def look_s() -> float:
-    """Return how long a question about a member may take; longer where many share the cores."""
-    return LOOK_S * crowding(num_workers_here())
 
 
 def root_of(store: Store) -> Store:

@@ -27,7 +27,7 @@ from fastdist.system.foreign_text import one_line
 from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
-from .group import Group, look_s
+from .group import LOOK_S, Group
 from .hooks import add_silence_hook as add_silence_hook  # earlier pickles name it here
 from .hooks import lost_hooks, silence_hooks, tell_of_return
 from .latest import remember
@@ -421,7 +421,7 @@ class Workers:
         """Read who is in the group; what the store does not tell stays as it was."""
         with self._refresh_lock:
             try:
-                came = self._take_in(self.group.read_members(look_s()))
+                came = self._take_in(self.group.read_members(LOOK_S))
             except StoreError as error:
                 _logger.info("cannot read from the store which workers are in the group: %s", error)
                 return
@@ -431,7 +431,7 @@ class Workers:
         """Read who has a name or an id now; return the end of an error if the store is silent."""
         with self._refresh_lock:
             try:
-                record = self.group.find(to if isinstance(to, (str, int)) else to.id, look_s())
+                record = self.group.find(to if isinstance(to, (str, int)) else to.id, LOOK_S)
             except StoreError as error:
                 return f"; who that is could not be read from the store: {error}"
             with self._lock:

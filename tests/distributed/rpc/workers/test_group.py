@@ -91,7 +91,7 @@ def test_error_for_a_name_says_that_the_store_could_not_be_asked(
         raise StoreTimeoutError("the store is slow")
 
     monkeypatch.setattr(StoreDirectory, "find", find_too_late)
-    told = r"destination name b; .*; who that is could not be read from the store: the store is slow$"
+    told = r"name b; .*; who that is could not be read from the store: the store is slow$"
     with pytest.raises(RpcError, match=told):
         members.get("b")
     assert members.find("b") is None and members.get("a").info.id == 1
