@@ -25,7 +25,7 @@ class Folders:
         self.made = 0
 
     @contextlib.contextmanager
-    def TemporaryDirectory(self) -> Iterator[str]:  # noqa: N802
+    def TemporaryDirectory(self) -> Iterator[str]:
         self.made += 1
         with tempfile.TemporaryDirectory() as folder:
             yield str(cache_with_runner(Path(folder))) if self.made == 2 else folder
