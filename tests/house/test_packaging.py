@@ -83,7 +83,7 @@ QUIET = "config_settings={'--global-option': '--quiet'}"
 
 
 def build(kind: str, source: Path, out: Path) -> Path:
-    program = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1], {QUIET})"
+    program = f"import sys; from setuptools.build_meta import *; build_{kind}(sys.argv[1], {QUIET})"
     run(sys.executable, "-c", f"{QUICKLY}; {program}", out, cwd=source)
     (built,) = out.glob(f"{NAME}-*.whl" if kind == "wheel" else f"{NAME}-*.tar.gz")
     return built

@@ -20,7 +20,7 @@ from tests.distributed import templates
 from tests.launch import forked_programs
 
 ROOT = str(forked_programs.ROOT)
-# What a run of pytest imports, but for plugins: it rewrites those when they are imported.
+# Imports of a run of pytest, without plugins: it rewrites those when they are imported.
 _PRELOADED = (
     *("pytest", "unittest", "doctest", "json", "tomllib", "xml.etree.ElementTree", "mmap"),
     *(f"_pytest.{name}" for name in ("config", "main", "runner", "terminal", "python", "fixtures")),
@@ -39,8 +39,8 @@ _READ_LATE = (
 
 
 class ForkedPytest(forked_programs.ForkedPopen):
-    """`subprocess.Popen` by which `python -m pytest` is a fork of the template. It has the path of
-    its own PYTHONPATH. Other programs are started.
+    """`subprocess.Popen` by which `python -m pytest` is a fork of the template. Its PYTHONPATH
+    counts, not that of the template. Other programs are started.
     """
 
     def _fork(self, words: types.SimpleNamespace) -> templates.Process | None:
