@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -204,20 +205,20 @@ class Warm:
 
     def __init__(self, folder: Path, files: Sequence[str]) -> None:
         self._folder = folder
-        theirs, requests = os.pipe()
-        answers, mine = os.pipe()
-        told = {mutate_warm.SERVE: f"{theirs} {mine}", "PYTHONPATH": str(folder)}
+        here, theirs = socket.socketpair()
+        told = {mutate_warm.SERVE: str(theirs.fileno()), "PYTHONPATH": str(folder)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *_PYTEST, "-p", "tests.mutate_warm", "-x", *files],
             cwd=folder,
             env={**os.environ, **told},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(theirs, mine),
+            pass_fds=(theirs.fileno(),),
             start_new_session=True,
         )
-        os.close(theirs), os.close(mine)
-        self._requests, self._answers = os.fdopen(requests, "w", buffering=1), os.fdopen(answers)
+        theirs.close()
+        both = here.detach()
+        self._requests, self._answers = os.fdopen(both, "w", buffering=1), os.fdopen(os.dup(both))
         self._is_there = self._answers.readline() == "ready\n"
 
     def killer(
@@ -242,7 +243,7 @@ class Warm:
         try:
             self._requests.write(f"{json.dumps(request)}\n")
             answer = self._answers.readline()
-        except BrokenPipeError:
+        except ConnectionError:
             answer = ""
         self._is_there = bool(answer)
         if answer.strip() in ("", str(mutate_warm.UNABLE)):
@@ -251,7 +252,7 @@ class Warm:
 
     def close(self) -> None:
         """End the process."""
-        with suppress(BrokenPipeError):
+        with suppress(ConnectionError):
             self._requests.close()
         self._answers.close()
         self._process.wait()

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-SERVE = "PYTEST_MUTATE_SERVE"  # two numbers: the descriptors that requests and answers go by
+SERVE = "PYTEST_MUTATE_SERVE"  # the descriptor of the socket for requests and answers
 
 UNABLE = 99  # the exit status of a child that cannot make the break
 
@@ -90,8 +90,8 @@ class Serving:
     """Answers each request with the exit status of a forked child that runs the tests named."""
 
     def __init__(self, told: str) -> None:
-        reads, writes = map(int, told.split())
-        self._requests, self._answers = os.fdopen(reads), os.fdopen(writes, "w", buffering=1)
+        both = int(told)
+        self._requests, self._answers = os.fdopen(both), os.fdopen(os.dup(both), "w", buffering=1)
         self._is_child = False
         self._begun: Path | None = None
 

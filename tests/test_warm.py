@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fastdist import cli, warm
-from tests.kernels.cpu.processes import run_forked
+from tests.kernels.cpu.processes import cache_with_runner, run_forked
 
 NAMES = [
     *warm._FORWARD_AND_BACKWARD,
@@ -26,6 +26,7 @@ FEW = """
 import sys
 from fastdist import cli, warm
 warm._FORWARD_AND_BACKWARD, warm._FORWARD, warm._OPTIMIZERS = [], ["x.detach() + y"], ()
+warm._SMALL_ROWS = warm._SMALL_ROWS[:{rows}]
 sys.exit(cli.main(["info", "--warm"{arguments}]))
 """
 USE = """
@@ -46,26 +47,29 @@ print([loop.was_cached for loop in loops])
 
 def test_next_process_finds_what_was_compiled(tmp_path: Path) -> None:
     environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
-    told = run_forked(FEW.format(arguments=""), **environment)
+    told = run_forked(FEW.format(arguments="", rows=1), **environment)
     assert told.startswith("compiled ")
     assert told.endswith(f"0 were there: {tmp_path}")
     assert run_forked(USE, **environment) == "[True]"
-    assert run_forked(FEW.format(arguments=""), **environment).startswith("compiled 0 kernels")
+    told = run_forked(FEW.format(arguments="", rows=1), **environment)
+    assert told.startswith("compiled 0 kernels")
 
 
 def test_it_compiles_where_programs_do_not_wait(tmp_path: Path) -> None:
+    cache = str(cache_with_runner(tmp_path))
     told = run_forked(
-        FEW.format(arguments=""), FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START="numpy"
+        FEW.format(arguments="", rows=0), FASTDIST_CACHE_DIR=cache, FASTDIST_START="numpy"
     )
     assert told.startswith("compiled ") and not told.startswith("compiled 0")
 
 
 def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path: Path) -> None:
     folder, own = tmp_path / "shipped", tmp_path / "own"
-    told = run_forked(
-        FEW.format(arguments=f', "--into", {str(folder)!r}'), FASTDIST_CACHE_DIR=str(own)
-    )
-    assert told.endswith(f"0 were there: {folder}")
+    folder.mkdir(mode=0o700)
+    arguments = f', "--into", {str(cache_with_runner(folder))!r}'
+    told = run_forked(FEW.format(arguments=arguments, rows=0), FASTDIST_CACHE_DIR=str(own))
+    assert told.startswith("compiled ") and not told.startswith("compiled 0")
+    assert told.endswith(f" were there: {folder}")
     assert not own.exists()
     assert {path.stat().st_mode & 0o777 for path in folder.rglob("*.object")} == {0o644}
     assert folder.stat().st_mode & 0o777 == (folder / "objects").stat().st_mode & 0o777 == 0o755

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench import first_calls
+from tests.kernels.cpu.processes import cache_with_runner
 from tests.launch.forked_programs import ForkedPopen
+
+
+class Folders:
+    """The folders of a run, in the place of `tempfile`: the second, in which NumPy serves, has the
+    runner of pointwise loops, which another thread would compile for 3 s.
+    """
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    @contextlib.contextmanager
+    def TemporaryDirectory(self) -> Iterator[str]:
+        self.made += 1
+        with tempfile.TemporaryDirectory() as folder:
+            yield str(cache_with_runner(Path(folder))) if self.made == 2 else folder
 
 
 def test_each_call_stands_beside_its_aims(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(subprocess, "Popen", ForkedPopen)  # a fork is fresh: it has no Numba
+    monkeypatch.setattr(first_calls, "tempfile", Folders())
     monkeypatch.setattr(first_calls, "CALLS", {"x + y": "x + y", "x > y": "x > y"})
     monkeypatch.setattr(first_calls, "_MOST_ROUNDS", 1)
     monkeypatch.setattr(first_calls, "WARM", (sys.executable, "-c", "pass"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -57,11 +56,13 @@ def files_of_the_package() -> set[str]:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the sdist from a copy, so that no build folder of an earlier day is swept into it."""
+    """Build the sdist from a folder with the files of git alone, so that no build folder of an
+    earlier day is swept into it.
+    """
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
     for name in files_of_the_tree():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, source / name)
+        (source / name).symlink_to(ROOT / name)  # the sdist has copies
     return build("sdist", source, out)
 
 
@@ -77,12 +78,13 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", source, folder)
 
 
-# Nobody keeps the archive: to compress 23 MB as well as zlib can takes 2 s.
-QUICKLY = "import tarfile; tarfile.TarFile.gzopen.__func__.__defaults__ = ('r', None, 1)"
+# Nobody keeps the archives: to compress 23 MB takes 2 s, and a line for each file another one.
+QUICKLY = "import tarfile; tarfile.TarFile.gzopen.__func__.__defaults__ = ('r', None, 0)"
+QUIET = "config_settings={'--global-option': '--quiet'}"
 
 
 def build(kind: str, source: Path, out: Path) -> Path:
-    program = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
+    program = f"import sys; from setuptools.build_meta import *; build_{kind}(sys.argv[1], {QUIET})"
     run(sys.executable, "-c", f"{QUICKLY}; {program}", out, cwd=source)
     (built,) = out.glob(f"{NAME}-*.whl" if kind == "wheel" else f"{NAME}-*.tar.gz")
     return built

@@ -168,24 +168,29 @@ class ForkedPopen(subprocess.Popen[Any]):
 
     def _execute_child(self, *given: Any) -> None:
         words = _words_of(self, given)
+        self._forked = self._fork(words)
+        if self._forked is None:
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        self.pid = self._forked.pid
+        _end_of_start(self, words)
+
+    def _fork(self, words: types.SimpleNamespace) -> templates.Process | None:
+        """Return the fork that runs a command, None for a command that is to be started."""
         environment = {**(words.env or os.environ)}
         if environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
             environment["PYTHONPATH"] = str(ROOT)  # the run's own says nothing to the program
         passed = [*words.pass_fds]
         is_usual = templates.is_usual(environment, *_READ_LATE)
-        if not (_is_program(words.args) and is_usual and len(passed) <= 1):
-            super()._execute_child(*given)  # type: ignore[misc]
-            return
+        if not (is_program(words.args) and is_usual and len(passed) <= 1):
+            return None
         environment[_FORKS_ALL] = "1"
         if passed:
             environment[_PASSED] = str(passed[0])
-        ends = (words.p2cread, words.c2pwrite, words.errwrite)
-        streams = [place if end == -1 else end for place, end in enumerate(ends)]
+        streams = streams_of(words)
         told = ([*map(str, words.args[1:])], environment, str(words.cwd or os.getcwd()))
         connection = passed[0] if passed else streams[0]
-        self._forked = templates.fork("programs", __file__, told, connection, streams)
-        self.pid = self._forked.pid
-        _end_of_start(self, words)
+        return templates.fork("programs", __file__, told, connection, streams)
 
     def _internal_poll(self, *given: Any, **named: Any) -> int | None:
         if self._forked is None:
@@ -213,12 +218,18 @@ def _words_of(popen: subprocess.Popen[Any], given: tuple[Any, ...]) -> types.Sim
     return types.SimpleNamespace(**bound.arguments)
 
 
-def _is_program(args: Sequence[str]) -> bool:
+def is_program(args: Sequence[str]) -> bool:
     """Return whether a command runs Python without options of the interpreter."""
     if isinstance(args, str) or len(args) < 2 or args[0] != sys.executable:
         return False
     first = str(args[1])
     return first in ("-m", "-c") or not first.startswith("-")
+
+
+def streams_of(words: types.SimpleNamespace) -> tuple[int, ...]:
+    """Return the descriptors of a child's stdin, stdout and stderr."""
+    ends = (words.p2cread, words.c2pwrite, words.errwrite)
+    return tuple(place if end == -1 else end for place, end in enumerate(ends))
 
 
 def _end_of_start(popen: Any, words: types.SimpleNamespace) -> None:
@@ -242,15 +253,13 @@ class ForkedChild(subprocess.Popen[bytes]):
 
     def _execute_child(self, *given: Any) -> None:
         words = _words_of(self, given)
-        if spare is None or words.pass_fds or not _is_program(words.args):
+        if spare is None or words.pass_fds or not is_program(words.args):
             super()._execute_child(*given)  # type: ignore[misc]
             return
-        ends = (words.p2cread, words.c2pwrite, words.errwrite)
-        streams = tuple(place if end == -1 else end for place, end in enumerate(ends))
         environment = {**(words.env or os.environ)}
         if words.cwd is not None:
             environment[_FOLDER] = str(words.cwd)
-        self.pid = spare.fork(([*map(str, words.args[1:])], environment), streams)
+        self.pid = spare.fork(([*map(str, words.args[1:])], environment), streams_of(words))
         _end_of_start(self, words)
 
 
@@ -324,10 +333,10 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
     # Its environment in /proc is that of the template.
     name = f"{_WORKER}{environment.get('RANK', '')}"
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
-    _be(arguments)
+    be(arguments)
 
 
-def _be(arguments: Sequence[str]) -> NoReturn:
+def be(arguments: Sequence[str]) -> NoReturn:
     """Be `python ARGUMENTS`, and end this process."""
     if os.environ.get("OMP_NUM_THREADS") == "1":  # a started interpreter reads it at its imports
         # OpenBLAS starts threads for that. A signal that the program has blocked, to wait for it,
@@ -405,4 +414,4 @@ if __name__ == "__main__":
     if number != passed:
         os.close(passed)
     _fork_workers()
-    _be(sys.argv[1:])
+    be(sys.argv[1:])

@@ -15,6 +15,8 @@ from tests.mutate_draw import Run, found_again, mutants_in, read_entries
 from tests.mutate_pick import is_picked, thinned
 from tests.suite.test_mutate import ROOT
 
+pytestmark = pytest.mark.usefixtures("forked_pytest")
+
 CUDA = b"""// a + b of a comment
 #define WIDE 3 + 4
 __device__ int total(int a, const char* b) {

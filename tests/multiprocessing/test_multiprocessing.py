@@ -10,66 +10,33 @@ import select
 import signal
 import subprocess
 import sys
-import threading
-import time
+from collections.abc import Iterator
+from multiprocessing import forkserver as server
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import fastdist
-import fastdist.distributed.autograd as dist_autograd
-import fastdist.distributed.rpc as rpc
 import fastdist.multiprocessing as mp
 from fastdist.core.errors import FastdistError
+from tests.multiprocessing import work
 
-_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
-
-
-def write_index(index: int, folder: str, text: str) -> None:
-    Path(folder, str(index)).write_text(text)
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 
-def fail_in_the_second(index: int) -> None:
-    if index == 1:
-        raise ValueError(f"no luck in {index}")
-    threading.Event().wait(60)
-
-
-def exit_with(index: int, code: int) -> None:
-    sys.exit(code)
-
-
-def die_by(index: int, number: int) -> None:
-    os.kill(os.getpid(), number)
-
-
-def wait_for(index: int, name: str) -> None:
-    deadline = time.monotonic() + 60
-    while not os.path.exists(name) and time.monotonic() < deadline:
-        threading.Event().wait(0.01)
-
-
-def raise_much(index: int) -> None:
-    raise RuntimeError("x" * 1_000_000 + " the end")
-
-
-def train(rank: int, world_size: int, port: int) -> None:
-    # As the tutorials have it.
-    os.environ["MASTER_ADDR"] = "localhost"
-    os.environ["MASTER_PORT"] = str(port)
-    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size)
-    if rank == 0:
-        x = fastdist.ones(3, requires_grad=True)
-        with dist_autograd.context() as context_id:
-            y = rpc.rpc_sync("worker1", fastdist.mul, args=(x, 2))
-            dist_autograd.backward(context_id, [y.sum()])
-            assert dist_autograd.get_gradients(context_id)[x].tolist() == [2.0, 2.0, 2.0]
-    rpc.shutdown()
+@pytest.fixture(scope="module")
+def forkserver() -> Iterator[str]:
+    """Be a start method by which processes are forked from one that has imported what they need: a
+    spawned one imports for half a second of a core.
+    """
+    multiprocessing.set_forkserver_preload([work.__name__])
+    yield "forkserver"
+    server._forkserver._stop()  # type: ignore[attr-defined]
+    multiprocessing.set_forkserver_preload(["__main__"])
 
 
 def test_each_process_gets_its_index_and_the_arguments(tmp_path: Path) -> None:
-    assert mp.spawn(write_index, args=(str(tmp_path), "here"), nprocs=2) is None
+    assert mp.spawn(work.write_index, args=(str(tmp_path), "here"), nprocs=2) is None
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
         "0": "here",
         "1": "here",
@@ -77,11 +44,11 @@ def test_each_process_gets_its_index_and_the_arguments(tmp_path: Path) -> None:
 
 
 def test_a_tutorials_workers_train(port: int) -> None:
-    mp.spawn(train, args=(2, port), nprocs=2, join=True)
+    mp.spawn(work.train, args=(2, port), nprocs=2, join=True)
 
 
-def test_the_traceback_of_who_failed_is_told_and_the_others_are_ended() -> None:
-    started = mp.spawn(fail_in_the_second, nprocs=3, join=False)
+def test_the_traceback_of_who_failed_is_told_and_the_others_are_ended(forkserver: str) -> None:
+    started = mp.spawn(work.fail_in_the_second, nprocs=3, join=False, start_method=forkserver)
     assert started is not None
     pids = started.pids()
     with pytest.raises(mp.ProcessRaisedException) as raised:
@@ -94,22 +61,23 @@ def test_the_traceback_of_who_failed_is_told_and_the_others_are_ended() -> None:
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
 
 
-def test_what_a_process_ended_by_is_told() -> None:
+def test_what_a_process_ended_by_is_told(forkserver: str) -> None:
     with pytest.raises(mp.ProcessExitedException, match=r"^process 0 terminated with exit code 3$"):
-        mp.spawn(exit_with, args=(3,))
+        mp.spawn(work.exit_with, args=(3,), start_method=forkserver)
     with pytest.raises(
         mp.ProcessExitedException, match=r"^process 0 terminated with signal SIGKILL$"
     ) as raised:
-        mp.spawn(die_by, args=(signal.SIGKILL,))
+        mp.spawn(work.die_by, args=(signal.SIGKILL,))
     copy = pickle.loads(pickle.dumps(raised.value))
     assert (copy.exit_code, copy.signal_name, str(copy)) == (-9, "SIGKILL", str(raised.value))
     with pytest.raises(mp.ProcessExitedException, match=r"^process 0 terminated with signal 40$"):
-        mp.spawn(die_by, args=(40,))
-    mp.spawn(exit_with, args=(0,))
+        mp.spawn(work.die_by, args=(40,), start_method=forkserver)
+    mp.spawn(work.exit_with, args=(0,), start_method=forkserver)
 
 
-def test_a_join_with_a_timeout_can_be_repeated(tmp_path: Path) -> None:
-    started = mp.spawn(wait_for, args=(str(tmp_path / "go"),), nprocs=2, join=False)
+def test_a_join_with_a_timeout_can_be_repeated(tmp_path: Path, forkserver: str) -> None:
+    go = str(tmp_path / "go")
+    started = mp.spawn(work.wait_for, args=(go,), nprocs=2, join=False, start_method=forkserver)
     assert started is not None
     assert started.join(timeout=0.05) is False
     (tmp_path / "go").touch()
@@ -117,16 +85,16 @@ def test_a_join_with_a_timeout_can_be_repeated(tmp_path: Path) -> None:
     assert started.join() is True
 
 
-def test_a_text_longer_than_a_pipe_is_told_by_its_end() -> None:
+def test_a_text_longer_than_a_pipe_is_told_by_its_end(forkserver: str) -> None:
     with pytest.raises(mp.ProcessRaisedException, match="the end"):
-        mp.spawn(raise_much)
+        mp.spawn(work.raise_much, start_method=forkserver)
 
 
 def test_what_cannot_be_sent_to_a_process_leaves_none_behind() -> None:
     with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
         mp.spawn(lambda index: None, nprocs=2)
     with pytest.raises(ValueError, match="nprocs is 0; expected at least 1"):
-        mp.spawn(write_index, nprocs=0)
+        mp.spawn(work.write_index, nprocs=0)
     assert not multiprocessing.active_children()
 
 
@@ -199,7 +167,7 @@ def test_ctrl_c_while_a_process_starts_leaves_none(
 
     monkeypatch.setattr(kind, "start", start_and_be_struck)
     with pytest.raises(KeyboardInterrupt):
-        mp.spawn(wait_for, args=(str(tmp_path / "never"),))
+        mp.spawn(work.wait_for, args=(str(tmp_path / "never"),))
     assert [process.is_alive() for process in begun] == [False] * begins
 
 
@@ -218,7 +186,7 @@ def test_ctrl_c_inside_of_the_start_of_a_process_ends_it_too(
 
     monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", spawn_and_be_struck)
     with pytest.raises(KeyboardInterrupt):
-        mp.spawn(wait_for, args=(str(tmp_path / "never"),), nprocs=2)
+        mp.spawn(work.wait_for, args=(str(tmp_path / "never"),), nprocs=2)
     assert len(begun) == 2
     assert not [pid for pid in begun if Path(f"/proc/{pid}").exists()]
 
