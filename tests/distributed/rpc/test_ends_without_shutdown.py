@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.errors import ShutdownIncomplete
+from fastdist.core.errors import ShutdownIncomplete, WorkerLostError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import process_end
 from fastdist.distributed.rpc.process_end import why_it_ends
+from fastdist.distributed.rpc.workers.end_reasons import level_of_end
 from tests.distributed.members import init
 from tests.distributed.scripts import Script
 from tests.distributed.workers import Group
@@ -230,3 +231,15 @@ def test_an_error_of_an_interactive_session_is_not_why_it_ends(
     assert why_it_ends() == "it ended without rpc.shutdown(), by ValueError: mine"
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     assert why_it_ends() == "it ended without rpc.shutdown()"
+
+
+def test_an_end_that_the_loss_of_another_worker_caused_is_no_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_end, "_exit_call", "")
+    for error, level in (
+        (WorkerLostError("worker 'w1' (rank 1) was lost"), logging.INFO),
+        (ValueError("fastdist.core.errors.WorkerLostError: said"), logging.WARNING),
+    ):
+        monkeypatch.setattr(sys, "last_value", error, raising=False)
+        assert level_of_end(why_it_ends()) == level

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
+
+from fastdist.core.errors import WorkerLostError
 
 # How often a worker must send a PONG while somebody waits for it.
 BEAT_S: Final = 5.0
@@ -12,3 +15,13 @@ WHY: Final = "why"
 ENDED: Final = "it ended without rpc.shutdown()"
 CAUSE: Final = f"{ENDED}, by "
 MOST_LETTERS: Final = 300
+_BY_ANOTHER: Final = f"{CAUSE}{WorkerLostError.__module__}.{WorkerLostError.__qualname__}:"
+
+
+def level_of_end(why: str) -> int:
+    """Return the level at which the end of a worker that did not shut down is logged.
+
+    An end that was caused by the loss of another worker is no warning: after one failure each of n
+    workers would log n - 1 lines, and the first one says it all.
+    """
+    return logging.INFO if why.startswith(_BY_ANOTHER) else logging.WARNING

@@ -37,7 +37,7 @@ from ..message.message import Message, decode
 from ..message.metadata import Value
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
-from .end_reasons import BEAT_S, CAUSE, MOST_LETTERS, WHY
+from .end_reasons import BEAT_S, CAUSE, MOST_LETTERS, WHY, level_of_end
 from .progress import Progress
 from .reconciliation import (
     MOST_OPEN,
@@ -208,7 +208,7 @@ class Worker:
         if why:
             why = one_line(why, MOST_LETTERS)
             if CAUSE in why:
-                _logger.warning("%s: %s", in_words(self.info), why)
+                _logger.log(level_of_end(why), "%s: %s", in_words(self.info), why)
         self._progress.post(self._step, Event.LEFT, why)
 
     def was_replaced(self) -> None:
