@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from multiprocessing import forkserver as server
 from pathlib import Path
@@ -143,6 +144,7 @@ def test_who_is_interrupted_while_they_run_ends_them(tmp_path: Path) -> None:
     ) as starter:
         while len(children := _children_of(starter.pid)) < 3:  # and Python's own tracker
             assert starter.poll() is None
+            threading.Event().wait(0.01)
         spawned = [os.pidfd_open(pid) for pid in children]
         starter.send_signal(signal.SIGINT)
         assert starter.stderr is not None
