@@ -83,11 +83,13 @@ def _is_key(one: object) -> bool:
 
 
 def _may_be_moved(input: Tensor, result: Any) -> bool:
-    layout, made = input._layout, result._layout
-    is_dense = layout.device is CPU and layout.contiguous and made.contiguous
-    is_fresh = result.__class__ is Tensor and not np.may_share_memory(result._array, input._array)
+    layout = input._layout
+    if layout.device is not CPU or layout.dtype not in _DTYPES or result.__class__ is not Tensor:
+        return False
+    made = result._layout
     is_few = 0 < layout.numel <= _MOST and 0 < made.numel <= _MOST
-    return is_dense and is_fresh and is_few and layout.dtype in _DTYPES
+    is_dense = layout.contiguous and made.contiguous
+    return is_few and is_dense and not np.may_share_memory(result._array, input._array)
 
 
 def _find(

@@ -48,8 +48,9 @@ def test_copying_kernels_cast_and_place(backend: CudaBackend) -> None:
     backend.kernel("shape.copying.cast")(x, whole)
     assert backend.to_numpy(whole).tolist() == [1, -2]
     out = backend.empty((2, 3), np.dtype("float32"), 0)
-    backend.kernel("shape.copying.place")(x, out, np.s_[:, 1])
-    assert backend.to_numpy(out).tolist() == [[0, 1.5, 0], [0, -2.5, 0]]
+    for number in (0, 7):
+        backend.kernel("shape.copying.place")(x, out, np.s_[:, 1], np.array(number, np.float32))
+        assert backend.to_numpy(out).tolist() == [[number, 1.5, number], [number, -2.5, number]]
 
 
 def test_copy_into_crosses_devices(backend: CudaBackend) -> None:

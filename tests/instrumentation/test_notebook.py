@@ -12,7 +12,7 @@ from fastdist import profiler
 from fastdist.distributed.explain.explanation import Explanation
 from fastdist.distributed.profiler import profile as profile_of_group
 from fastdist.distributed.profiler.merged import TimeLine
-from fastdist.distributed.rpc.api import _DebugInfo
+from fastdist.distributed.rpc.agent import DebugInfo
 from fastdist.instrumentation import notebook
 from fastdist.profiler.events import EventList
 
@@ -63,6 +63,6 @@ def test_an_explanation_is_its_picture_and_its_text() -> None:
 
 @pytest.mark.parametrize("info", [{}, {"agent.peer.w1": "connected"}])
 def test_debug_info_is_a_dictionary_and_a_table(info: dict[str, str]) -> None:
-    shown = _DebugInfo(info)
+    shown = DebugInfo(info)
     assert shown == info
     assert cells(shown._repr_html_()) == ["name", "value", *sum(info.items(), ())]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.kernels.guarded.draw import Call
+from tests.kernels.guarded.draw import KINDS, Call
 from tests.kernels.guarded.memory import Guard
 from tests.kernels.guarded.run import fault_of
 
@@ -62,8 +62,10 @@ def write(behind: int) -> None:
     ctypes.memset(place, ctypes.string_at(place, 1)[0] ^ 7, 1)
 
 
-def test_2000_calls_with_wrong_numbers_end_in_words() -> None:
-    assert "2000 calls from 0 on, 0 failures" in run_guarded(0, 2000)
+@pytest.mark.parametrize("first", range(0, 25, 5))
+def test_25_calls_of_each_kind_with_wrong_numbers_end_in_words(first: int) -> None:
+    count = 5 * len(KINDS)
+    assert f"{count} calls from {first} on, 0 failures" in run_guarded(first, count)
 
 
 @pytest.mark.slow
