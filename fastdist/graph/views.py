@@ -50,7 +50,7 @@ def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> 
     array = input._array
     if input._extra is not None or (modes.grad_off and not tls.grad):
         return tuple([see(array[index], layout, steps, input) for index, layout, steps in parts])
-    # As `see`, for a tensor that is no view itself: the questions about it are asked once.
+    # As `see`, for a tensor that is not a view: what `see` looks up about it is looked up once.
     found: list[Tensor] = []
     storage, shell, extras = storage_of(input), empty_shell, Extra
     for index, layout, steps in parts:

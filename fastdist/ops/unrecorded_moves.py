@@ -16,7 +16,7 @@ from ..core.device import CPU
 from ..core.dtypes import float32, float64, int64
 from ..graph.modes import modes, tls
 from ..tensor.layout import Layout, Size
-from ..tensor.tensor import Tensor, empty_shell, from_array
+from ..tensor.tensor import Tensor, from_array, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
 # So many elements at most, of the input and of the result, are moved by a table.
@@ -65,10 +65,7 @@ def by_table(moves: Callable[..., bool] | None = None) -> Callable[[F], F]:
             table, layout = found
             if table is None:
                 return general(*args, **named)
-            out = empty_shell()
-            out._array, out._layout = input._array.take(table), layout
-            out._edge = out._extra = out._storage = None
-            return out
+            return wrap(input._array.take(table), layout)
 
         return quick  # type: ignore[return-value]
 

@@ -182,9 +182,9 @@ def _of_pairs(u: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
 FEW: Final = 512
 # Makes the numbers of some blocks, of (seed, first block, how many blocks, the rest of its key).
 _Maker = Callable[..., np.ndarray]
-# What was made -> its seed, its first block, how many blocks, and their numbers.
+# The maker and the rest of its key -> seed, first block, number of blocks, and their numbers.
 _numbers: dict[Any, tuple[int, int, int, np.ndarray]] = {}
-# Of integers there are as many kinds as ranges.
+# Each range of integers is a kind.
 _MOST_KINDS: Final = 64
 _MOST_BLOCKS: Final = 2048
 

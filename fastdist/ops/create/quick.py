@@ -27,7 +27,7 @@ from ...random_numbers.philox import FEW, blocks_for, integers
 from ...tensor.constants import is_plain_number
 from ...tensor.layout import Layout, Shape, Size
 from ...tensor.promotion import default
-from ...tensor.tensor import empty_shell
+from ...tensor.tensor import empty_shell, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
 Array = np.ndarray[Any, Any]
@@ -97,7 +97,7 @@ def quick_draws(draw: Callable[[int, int, int], Array]) -> Callable[[F], F]:
             if not layout:
                 return general(*size)
             seed, first = default_generator.reserve(blocks_for(layout.numel, 1))
-            return _created(draw(seed, first, layout.numel), layout)
+            return wrap(draw(seed, first, layout.numel).reshape(layout.shape), layout)
 
         return _offered_as(create, general)
 
@@ -109,13 +109,6 @@ def _layout_of_few(dtype: DType, *shape: int) -> Layout | None:
     """Return the layout of a shape, None for one that is wrong, or too large for quick draws."""
     is_few = min(shape, default=0) >= 0 and 0 < math.prod(shape) <= FEW
     return Layout.of(dtype, CPU, shape) if is_few else None
-
-
-def _created(array: Array, layout: Layout) -> Any:
-    out = empty_shell()
-    out._array, out._layout = array.reshape(layout.shape), layout
-    out._edge = out._extra = out._storage = None
-    return out
 
 
 def quick_like(make: Maker) -> Callable[[F], F]:
@@ -239,7 +232,8 @@ def quick_integers(general: F) -> F:
         ):
             return general(*args)
         seed, first = default_generator.reserve(blocks_for(layout.numel, 2))
-        return _created(integers(seed, first, layout.numel, low, high), layout)
+        drawn = integers(seed, first, layout.numel, low, high)
+        return wrap(drawn.reshape(layout.shape), layout)
 
     return _offered_as(create, general)
 

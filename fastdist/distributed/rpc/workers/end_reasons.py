@@ -21,7 +21,7 @@ _BY_ANOTHER: Final = f"{CAUSE}{WorkerLostError.__module__}.{WorkerLostError.__qu
 def level_of_end(why: str) -> int:
     """Return the level at which the end of a worker that did not shut down is logged.
 
-    An end that was caused by the loss of another worker is no warning: after one failure each of n
-    workers would log n - 1 lines, and the first one says it all.
+    An end that the loss of another worker caused is logged as INFO: as a warning, one failure among
+    n workers would make each of them log n - 1 lines.
     """
     return logging.INFO if why.startswith(_BY_ANOTHER) else logging.WARNING
