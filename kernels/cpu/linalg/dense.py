@@ -270,7 +270,7 @@ def ldl_solve(a: Array, pivots: Array, b: Array, out: Array, hermitian: bool) ->
     name = "hetrs" if hermitian and np.iscomplexobj(a) else "sytrs"
     swaps = np.broadcast_to(pivots, (*out.shape[:-2], *pivots.shape[-2:]))
     for one, right, given, found in _matrices(*_broadcast(a, b, out), swaps, out):
-        own = np.array(given[:, 0], np.int32)  # LAPACK writes at them: nobody else changes these
+        own = np.array(given[:, 0], np.int32)  # private: LAPACK writes at these indices
         if not found.size:
             continue
         if valid_pivots(own):
