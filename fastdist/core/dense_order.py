@@ -9,8 +9,7 @@ def dense_order(
     shape: Sequence[int], strides: Sequence[int], unit: int = 1
 ) -> tuple[int, ...] | None:
     """Return the axes in memory order, slowest first, if memory has no gaps and its axes are
-    permuted,
-    as in channels_last. Return None for C order and for any other memory.
+    permuted, as in channels_last. Return None for C order and for any other memory.
 
     Units   strides count elements if unit is 1, and bytes if unit is the item size
     """
@@ -23,8 +22,8 @@ def dense_order(
 
 def walk_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
     """Return the axes in memory order, slowest first: the order that copies preserve. The memory
-    may
-    have gaps. Return None for C order, and for memory with repeated elements or negative strides.
+    may have gaps. Return None for C order, and for memory with repeated elements or negative
+    strides.
     """
     axes = range(len(shape))
     if any(strides[axis] <= 0 and shape[axis] > 1 for axis in axes):

@@ -85,8 +85,7 @@ class Device:
     @classmethod
     def parse(cls, device: str | Device) -> Device:
         """Return the device on which tensors are placed for a device that a user named. An index of
-        the
-        CPU or of the meta device is dropped.
+        the CPU or of the meta device is dropped.
 
         Raises  DeviceError for a type that can be named but holds no tensors
         """
@@ -144,8 +143,7 @@ def no_such_device(type: str) -> str:
 
 class _Choices(threading.local):
     # The default devices of this thread: first the permanent one, then those of open blocks,
-    # innermost
-    # last.
+    # innermost last.
     stack: tuple[Device | None, ...] = (None,)
 
 

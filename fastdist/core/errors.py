@@ -36,8 +36,7 @@ class FastdistError(Exception):
         # tblib, which Dask loads, changes how exceptions are pickled. For a class with its own
         # __init__
         # it calls __new__ of the first base, which fails if another base is an OSError. A class
-        # with
-        # its own __reduce__ is called with its arguments instead.
+        # with its own __reduce__ is called with its arguments instead.
         reduced: Any = super().__reduce__()
         return tuple(reduced)
 
@@ -117,8 +116,7 @@ def raise_out_of_memory(error: MemoryError) -> NoReturn:
 
 class ScalarSyntaxError(FastdistError, SyntaxError):
     """The body of a pointwise op uses a word that the op language does not have. The message has
-    the
-    word and its column.
+    the word and its column.
     """
 
 

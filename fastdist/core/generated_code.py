@@ -31,8 +31,7 @@ def compile_text(name: str, source: str) -> CodeType:
 
 def register_text(name: str, source: str, function: str = "") -> str:
     """Register source with `linecache` and return its file name. If `function` is given, it
-    replaces
-    the name of the first function in the shown lines.
+    replaces the name of the first function in the shown lines.
     """
     with _lock:
         number, file = 1, f"<fastdist {name}>"

@@ -36,8 +36,7 @@ class Interpreter:
 
     def call(self, op: Any, args: Any, target: Any, rest: Interpreters) -> Any:
         """Return the result of a call of an op or a composite, or NOT_TAKEN to pass the call on to
-        the
-        next interpreter. An interpreter can make the call itself by `resumed` with `rest`.
+        the next interpreter. An interpreter can make the call itself by `resumed` with `rest`.
 
         For an op, `args` are its operands and attributes; for a composite, its positional and named
         arguments. `op.kind` distinguishes the two. `target` is the tensor to write the result into;
@@ -82,8 +81,7 @@ def interpreters_of_call(op: Any) -> Interpreters:
 
 def offer_call(op: Any, args: Any, target: Any = None) -> Any:
     """Return the result of the first interpreter that takes a call of op; NOT_TAKEN if none does,
-    so
-    that the caller must run it.
+    so that the caller must run it.
     """
     return offer_to(interpreters_of_call(op), op, args, target)
 

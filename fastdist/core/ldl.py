@@ -18,8 +18,7 @@ _ALPHA: Final = (1 + 17**0.5) / 8
 
 def valid_pivots(pivots: Array) -> bool:
     """Return whether the pivots of one matrix, counted from 1, are valid rows, and negative ones
-    come
-    in pairs. LAPACK uses them as indices without a check.
+    come in pairs. LAPACK uses them as indices without a check.
     """
     n, k = len(pivots), 0
     sizes = np.abs(pivots.astype(np.int64))

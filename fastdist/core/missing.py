@@ -172,8 +172,7 @@ _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 def explain_missing(*modules: str) -> None:
     """Raise explained errors for missing names of modules, and let `dir` show only public names.
-    The
-    modules must have no names that load on first access.
+    The modules must have no names that load on first access.
     """
     for module in modules:
         vars(sys.modules[module])["__getattr__"] = functools.partial(find_late, module)
@@ -188,8 +187,7 @@ def show_public(*modules: str) -> None:
 
 def public_names(module: str, also: Iterable[str] = ()) -> list[str]:
     """Return the names of a module's `__all__`, or without one the names that fastdist defines,
-    plus
-    those in `also`, without private names.
+    plus those in `also`, without private names.
     """
     names = vars(sys.modules[module])
     listed = names.get("__all__")

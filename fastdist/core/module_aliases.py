@@ -15,8 +15,7 @@ _ALIASES: dict[str, str] = {}
 
 def alias_modules(aliases: Mapping[str, str]) -> None:
     """Let each name import the module that it maps to. Both names give the same module object,
-    which
-    is loaded on first import.
+    which is loaded on first import.
 
     The names are absolute. The module keeps its own `__name__`, which pickles therefore contain;
     pickles that contain the alias can be loaded as well.

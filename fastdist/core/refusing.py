@@ -11,8 +11,7 @@ def refusing(
     module: str, name: str, words: str, error: type[Exception] = NotImplementedError
 ) -> Callable[..., NoReturn]:
     """Return a function that can be imported, but raises an error when it is called; `words` give
-    the
-    reason.
+    the reason.
     """
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:

@@ -36,8 +36,7 @@ def short_repr(value: Any) -> str:
     """Return repr(value), abridged if it is long or deeply nested, or a substitute if it raises.
 
     The time is bounded even for lists with shared parts or cycles, for a million items, and for
-    huge
-    strings and integers.
+    huge strings and integers.
     """
     try:
         if _is_small(value):

@@ -104,8 +104,7 @@ def mode_is_open() -> bool:
 
 def overloaded(values: Iterable[Any], among: Callable[[type], bool] = takes_over) -> list[Any]:
     """Return one value of each class that overrides calls, in the order in which they are called:
-    from
-    left to right, but subclasses before their bases.
+    from left to right, but subclasses before their bases.
     """
     found: list[Any] = []
     for value in values:
@@ -158,8 +157,7 @@ def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def offer_operator(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Do as `offer` does, but return NotImplemented if all overrides return it: Python then tries
-    the
-    other operand.
+    the other operand.
     """
     values = () if thread.disabled else values_of((*args, *kwargs.values()))
     asked = overloaded(values)

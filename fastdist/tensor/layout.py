@@ -79,10 +79,8 @@ class Layout:
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
     # Keeps the layouts that were made last alive: programs create the same temporaries repeatedly,
-    # and
-    # making a layout takes 2.7 us (AMD EPYC, Zen 4). CPU layouts only: plans of GPU layouts may
-    # hold
-    # device memory.
+    # and making a layout takes 2.7 us (AMD EPYC, Zen 4). CPU layouts only: plans of GPU layouts may
+    # hold device memory.
     _recent: ClassVar[deque[Layout]] = deque(maxlen=32)
     # Re-entrant, because a finalizer or a signal handler that makes a layout may run under the
     # lock.

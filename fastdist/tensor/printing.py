@@ -104,8 +104,7 @@ def format_tensor(
         if array.ndim != 1:
             notes.append(f"size={array.shape}")
         # An empty tensor does not show whether it holds integers or floats, so only the default
-        # dtype
-        # is omitted.
+        # dtype is omitted.
         usual = {default_dtype_name}
         values = "[]"
     else:

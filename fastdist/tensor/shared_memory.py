@@ -134,8 +134,8 @@ def _living() -> list[Tensor]:
         found = [kind for known in found for kind in known.__subclasses__()]
         kinds.update(found)
     # Compared by exact type, because `__class__` of another library's object may run code.
-    # Subclasses
-    # that represent several tensors, or have no values, have a property in place of `_array`.
+    # Subclasses that represent several tensors, or have no values, have a property in place of
+    # `_array`.
     kinds = {kind for kind in kinds if kind._array is Tensor._array}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
     # A tensor that another thread is creating has no array yet.

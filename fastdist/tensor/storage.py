@@ -68,8 +68,7 @@ class Storage:
         seen = len(views)
         if seen >= FEW_VIEWS and (seen - 1).bit_length() < (seen + len(more) - 1).bit_length():
             # Dead views are removed whenever the length passes a power of two, so that a loop over
-            # slices
-            # does not grow the list forever.
+            # slices does not grow the list forever.
             with _storages_lock:
                 seen = len(views)
                 views[:seen] = [known for known in views[:seen] if known() is not None]

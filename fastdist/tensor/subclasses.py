@@ -89,8 +89,7 @@ _OWN: Final = ("_array", "_edge", "_extra", "_layout", "_storage")
 
 class _SharedName:
     """An attribute that both a user's class and Tensor define. fastdist's code reads and sets
-    Tensor's
-    attribute, and all other code the attribute of the user's class.
+    Tensor's attribute, and all other code the attribute of the user's class.
     """
 
     def __init__(self, own: Any, theirs: Any, name: str) -> None:
@@ -300,8 +299,7 @@ class _Constructor:
 
 class TensorType(type):
     """The metaclass of Tensor. A call of Tensor, or of a subclass without `__new__`, allocates
-    memory
-    of given sizes or copies data. `namespace` sets `construct`.
+    memory of given sizes or copies data. `namespace` sets `construct`.
     """
 
     construct: Callable[..., Any]  # takes sizes or data; returns a Tensor

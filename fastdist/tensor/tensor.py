@@ -203,8 +203,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         base = None if self._extra is None else self._extra.base
         if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
             # Tensors whose strides differ only in axes of length 0 or 1 share a layout. The array
-            # has the
-            # real strides, except where NumPy sets 0: in new axes and in empty arrays.
+            # has the real strides, except where NumPy sets 0: in new axes and in empty arrays.
             own = [step // self.itemsize for step in self._array.strides]
             strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
         return strides if dim is None else strides[axis_number(layout, dim)]

@@ -249,8 +249,7 @@ def _place(index: Any, length: int) -> int:
 
 class _StorageType(type):
     """The metaclass of FloatStorage, IntStorage ...: calling such a class makes a TypedStorage of
-    its
-    dtype. The classes in fastdist.cuda make storages on the GPU.
+    its dtype. The classes in fastdist.cuda make storages on the GPU.
     """
 
     dtype: DType

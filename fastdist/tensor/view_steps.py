@@ -10,8 +10,7 @@ Step = tuple[Any, tuple[Any, ...]]
 
 class ViewSteps:
     """A linked chain of (view op, arguments), of which earlier views share the front. So adding a
-    step
-    costs the same however long the chain is.
+    step costs the same however long the chain is.
 
     Thread  immutable
     """
