@@ -360,12 +360,12 @@ sparse_csc: MemoryLayout
 sparse_csr: MemoryLayout
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return shares that add up to 1 along the last axis: gamma numbers of the concentrations in
-    input, divided by their sums. No share is below the smallest normal number of input's dtype.
+    """Return numbers that sum to 1 along the last axis: gamma numbers of the concentrations in
+    input, divided by their sum. None is below the smallest normal number of input's dtype.
     """
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return gamma numbers of the concentrations in input and scale 1, none below the smallest of
-    input's dtype.
+    """Return gamma numbers of the concentrations in input and scale 1. None is below the smallest
+    number of input's dtype.
     """
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the absolute value of each element; the gradient at 0 is 0.
@@ -547,23 +547,23 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         tensor([False,  True])
     """
 def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
+    """Return start, start + step, ... without end; arange(n) starts at 0.
 
     Dtype   int64 if all are integers, else the default dtype
-    Raises  RuntimeError for a step of 0, or one that leads away from end
+    Raises  RuntimeError for a step of 0, or a step away from end
 
     Args:
-        start: The first number, 0 if only end is given.
-        end: The number before which to stop.
-        step: The distance between two numbers; may be negative.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        start: The first number; 0 if only end is given.
+        end: The end of the range, which is excluded.
+        step: The difference between two numbers; it may be negative.
+        dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
-        A tensor of one axis with ceil((end - start) / step) elements.
+        A tensor with one axis of ceil((end - start) / step) elements.
 
     Example:
         >>> torch.arange(4)
@@ -678,16 +678,16 @@ def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtin
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
     """Return a copy of input with src in the place of its as_strided view."""
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ...) -> Tensor:
-    """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
-    (`__cuda_array_interface__`) of the right dtype.
+    """Return data as a Tensor. Memory is shared with a Tensor, a CPU array or a GPU array
+    (`__cuda_array_interface__`) that has the right dtype and device.
 
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
-        device: Where the result lives; the default device if None.
+        dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
+        device: The device of the result; None means that of a tensor, or else the default device.
 
     Returns:
-        A tensor; data itself if it is one of the right dtype and device.
+        A tensor, which is data itself if that is a tensor of the right dtype and device.
 
     Example:
         >>> x = torch.ones(2)
@@ -737,11 +737,11 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
 def bernoulli(input: Tensor, p: Scalar | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Return 1 with the probability that input or p gives, else 0.
 
-    Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
+    Raises  RuntimeError for a probability outside of [0, 1]; tensors are checked on the CPU only
 
     Args:
-        input: The probability of each element; the shape and dtype alone, if p is given.
-        p: One probability for all.
+        input: The probability of each element. If p is given, only its shape and dtype are used.
+        p: One probability for all elements, or a tensor of probabilities.
         generator: The generator to draw from; the default one if None.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -771,7 +771,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.i
         tensor([1, 0, 2])
     """
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return how many of count succeed, each with the chance prob, in count's dtype."""
+    """Return the number of successes of count trials with probability prob, in count's dtype."""
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the bits that input and other share; of bools, whether both hold."""
 def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -1327,13 +1327,13 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
         tensor(3.)
     """
 def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None, out: Tensor | None = None) -> Tensor:
-    """Return a tensor whose elements are whatever the memory held before.
+    """Return a tensor with uninitialized elements.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -1343,14 +1343,14 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         fastdist.Size([2, 3])
     """
 def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return a tensor of input's shape, strides, dtype and device, whose elements are whatever the
-    memory held before.
+    """Return a tensor with uninitialized elements and the shape, strides, dtype and device of
+    input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -1429,14 +1429,14 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def expm1_(input: Tensor) -> Tensor:
     """Return exp(input) - 1, exact near 0."""
 def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return an (n, m) matrix with ones on the diagonal; m = n unless given.
+    """Return an (n, m) matrix with ones on the main diagonal and zeros elsewhere.
 
     Args:
         n: The number of rows.
         m: The number of columns; n if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -1533,13 +1533,13 @@ def frobenius_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | N
 def from_numpy(array: NDArray) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array.
 
-    Raises  TypeError for an array of another type, or of a dtype that fastdist does not have
+    Raises  TypeError for an object that is not an array, or a dtype that fastdist does not have
 
     Args:
         array: The array, of a dtype that tensors have.
 
     Returns:
-        A tensor: writing into it changes the array as well.
+        A tensor. Writes into it change the array, too.
 
     Example:
         >>> import numpy as np
@@ -1547,14 +1547,14 @@ def from_numpy(array: NDArray) -> Tensor:
         tensor([1., 2.], dtype=fastdist.float64)
     """
 def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given.
+    """Return a tensor of this size, filled with fill_value.
 
     Args:
         size: The lengths of the axes, as a tuple.
         fill_value: The number.
         dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -1564,14 +1564,14 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
                 [7, 7]])
     """
 def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return fill_value in input's shape, strides, dtype and device.
+    """Return a tensor filled with fill_value, with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
         fill_value: The number.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -1630,7 +1630,7 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [6, 8]])
     """
 def get_rng_state() -> Tensor:
-    """Return where the CPU's stream of random numbers stands, for set_rng_state."""
+    """Return the state of the CPU's default generator, for set_rng_state."""
 def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input > other."""
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -1886,15 +1886,15 @@ def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return log of the absolute value of gamma(input)."""
 def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return steps numbers from start to end, both included, equally far apart.
+    """Return `steps` evenly spaced numbers from start to end, both included.
 
     Args:
         start: The first number.
         end: The last number.
-        steps: How many numbers.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        steps: The number of elements.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2050,7 +2050,7 @@ def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | Non
 def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """In-place version of logit: writes the result into this tensor and returns it."""
 def logspace(start: Scalar, end: Scalar, steps: builtins.int, base: builtins.float = 10.0, *, dtype: DTypeLike | None = None, device: DeviceLike = ..., requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return base to the powers linspace(start, end, steps), both included."""
+    """Return base raised to the powers linspace(start, end, steps)."""
 def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
@@ -2672,7 +2672,9 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         tensor(5.)
     """
 def normal(mean: Any, std: Any = 1.0, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike = ..., out: Tensor | None = None) -> Tensor:
-    """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
+    """Return normal numbers with this mean and std: numbers and a size, or tensors that
+    broadcast.
+    """
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether elements differ; NaN differs from everything.
 
@@ -2692,13 +2694,13 @@ def nuclear_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | Non
 def numel(input: Tensor) -> builtins.int:
     """Return the number of elements."""
 def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return a tensor of ones, in the default dtype unless dtype is given.
+    """Return a tensor filled with ones.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2708,13 +2710,13 @@ def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | No
                 [1., 1., 1.]])
     """
 def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return ones of input's shape, strides, dtype and device.
+    """Return a tensor of ones with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -2785,10 +2787,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return how many events of the rates in input occur, in input's dtype.
+    """Return Poisson numbers with the rates in input, in input's dtype.
 
-    Raises  RuntimeError for rates that are negative or NaN; on a device, which is not waited for,
-            NaN is returned for them
+    Raises  RuntimeError for a rate that is negative or NaN. Rates on other devices than the CPU are
+            not checked, and give NaN
     """
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the complex numbers at a distance from 0 and an angle, in radians.
@@ -2875,14 +2877,14 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def rad2deg_(input: Tensor) -> Tensor:
     """Return an angle in radians as degrees."""
 def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return numbers from the uniform distribution over [0, 1).
+    """Return numbers drawn from the uniform distribution over [0, 1).
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2891,13 +2893,13 @@ def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | No
         tensor(True)
     """
 def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return numbers from the uniform distribution over [0, 1), in input's shape, dtype and device.
+    """Return uniform numbers over [0, 1), with the shape, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -2907,16 +2909,16 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         fastdist.Size([2, 3])
     """
 def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0.
+    """Return integers drawn uniformly from [low, high); randint(high, size) starts at 0.
 
     Args:
-        low: The smallest number; 0 if it is left out.
-        high: The number below which all are.
+        low: The smallest number that can be drawn; 0 if it is left out.
+        high: The upper bound, which is excluded.
         size: The lengths of the axes, as a tuple.
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2925,16 +2927,16 @@ def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Si
         fastdist.Size([2, 3])
     """
 def randint_like(input: Tensor, low: builtins.int, high: Any = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return randint in input's shape, dtype and device."""
+    """Return integers as randint does, with the shape, dtype and device of input."""
 def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return numbers from the normal distribution of mean 0 and standard deviation 1.
+    """Return numbers drawn from the normal distribution with mean 0 and standard deviation 1.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2944,14 +2946,14 @@ def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | N
         fastdist.Size([2, 3])
     """
 def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return numbers from the normal distribution of mean 0 and standard deviation 1, in input's
-    shape, dtype and device.
+    """Return normal numbers of mean 0 and standard deviation 1, with the shape, dtype and device of
+    input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -2964,11 +2966,11 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
     """Return the integers from 0 to n - 1 in random order.
 
     Args:
-        n: How many integers.
+        n: The number of integers.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2977,9 +2979,10 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
         tensor([0, 1, 2, 3])
     """
 def range(start: Scalar = 0, end: Scalar = ..., step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
-    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
+    """Return start, start + step, ... including end, in the default dtype. Deprecated in favor of
+    arange.
 
-    Raises  RuntimeError for a step of 0, or one that leads away from end
+    Raises  RuntimeError for a step of 0, or a step away from end
     """
 def ravel(input: Tensor) -> Tensor:
     """Return input as a vector; a view where possible.
@@ -3208,7 +3211,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtin
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the scaled elu whose layers keep mean 0 and variance 1."""
 def set_rng_state(new_state: Tensor) -> None:
-    """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
+    """Restore a state of the CPU's default generator that get_rng_state returned."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -3604,18 +3607,18 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
     """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a
     Tensor.
 
-    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
-            numbers in lists -> the one in which they meet
+    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep
+            theirs; lists of typed numbers -> the dtype to which the numbers promote
     Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
 
     Args:
         data: The values; tensors and arrays are copied.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
-        device: Where the result lives; the default device if None.
+        dtype: The dtype of the result; None means the dtype of the values, as above.
+        device: The device of the result; the default device if None.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
-        A leaf of the graph. `as_tensor` shares memory where it can instead of copying.
+        A leaf of the graph. `as_tensor` avoids the copy where it can share memory.
 
     Example:
         >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -3920,13 +3923,13 @@ def xlogy_(input: Tensor, other: Operand) -> Tensor:
 def zero_(input: Tensor) -> Tensor:
     """Write 0 into every element."""
 def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return a tensor of zeros, in the default dtype unless dtype is given.
+    """Return a tensor filled with zeros.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -3938,13 +3941,13 @@ def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         tensor([0, 0])
     """
 def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return zeros of input's shape, strides, dtype and device.
+    """Return a tensor of zeros with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.

@@ -295,8 +295,7 @@ def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], report: C
         pass  # the waiting parent process handles the interrupt
     except Exception:
         # Only the end of a long traceback: the parent reads after this process has ended, so the
-        # text
-        # must fit into the pipe's buffer.
+        # text must fit into the pipe's buffer.
         report.send_bytes(traceback.format_exc().encode(errors="replace")[-_MOST_TOLD:])
         sys.exit(1)
 

@@ -201,8 +201,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     """Return the functions, methods and property accessors that call overrides before they run, by
-    the
-    module or class in which users find them.
+    the module or class in which users find them.
     """
     write_offers()
     found: dict[Any, list[Callable[..., Any]]] = {}

@@ -174,9 +174,8 @@ def ask(
     kwargs: dict[str, Any],
 ) -> Any:
     """Return the first result other than NotImplemented, from this thread's mode or from the
-    overrides
-    of the values `asked`. A mode is closed while it runs, so its own calls go to the next outer
-    mode.
+    overrides of the values `asked`. A mode is closed while it runs, so its own calls go to the next
+    outer mode.
     """
     open_modes = thread.modes
     if open_modes:

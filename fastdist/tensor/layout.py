@@ -138,8 +138,7 @@ class Layout:
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.routes, layout.uniform_routes, layout.size = RouteTable(), {}, None
         # Stored last: a finalizer or signal handler may run on any line, even under the lock, and
-        # may
-        # have stored an equal layout.
+        # may have stored an equal layout.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)
             # GPU arrays always report strides, so this key lets the next such array find the layout
@@ -152,8 +151,7 @@ class Layout:
     @classmethod
     def forget_routes(cls) -> None:
         """Drop all cached routes, after a change of something that they assumed, such as the
-        default
-        dtype.
+        default dtype.
         """
         with cls._interned_lock:
             layouts = list(cls._interned.values())

@@ -43,24 +43,26 @@ class TensorMethods:
     def __contains__(self, element: Operand) -> builtins.bool:
         """Return whether some element equals element, a number or a tensor that broadcasts."""
     def __copy__(self) -> Tensor:
-        """Return another handle to the same memory; a leaf, also for a result."""
+        """Return another Tensor over the same memory. It is a leaf, even if self is the result of an
+        op.
+        """
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
         """Return a copy with its own memory and `.grad`.
 
-        Tensors that share memory within one deepcopy share it in the copies too (on the CPU).
+        Tensors that share memory within one deepcopy share it in the copies too (CPU only).
         Raises  RuntimeError for a tensor that an op made
         """
     def __delitem__(self, index: Any) -> None: ...
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[builtins.int, builtins.int] | None = None, dl_device: tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
         """Return a capsule through which another library shares this tensor's memory.
 
-        Raises  BufferError for a tensor that requires grad, another device than its own, devices that
-                no other library knows, and for a sparse tensor
+        Raises  BufferError for a tensor that requires grad, for a sparse tensor, for a dl_device that
+                is not the tensor's, and for a device that no other library knows
         """
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        """Return DLPack's numbers of the kind of device, and its index."""
+        """Return the device type by DLPack's numbering, and the device index."""
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
@@ -100,10 +102,10 @@ class TensorMethods:
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Return the pickle form of this tensor.
+        """Return the pickled form of this tensor.
 
-        Note    a result is restored as a leaf; `.grad`, hooks, history and tangents are not saved;
-                views become separate tensors, except for shared memory that multiprocessing sends
+        Note    the result of an op is restored as a leaf; `.grad`, hooks, history and tangents are not
+                saved; views become separate tensors, unless multiprocessing sends them as shared memory
         """
     def __reversed__(self) -> Tensor:
         """Return a copy with the rows in the opposite order."""
@@ -558,11 +560,11 @@ class TensorMethods:
     def bernoulli(self, p: Scalar | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Return 1 with the probability that input or p gives, else 0.
 
-        Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
+        Raises  RuntimeError for a probability outside of [0, 1]; tensors are checked on the CPU only
 
         Args:
-            input: The probability of each element; the shape and dtype alone, if p is given.
-            p: One probability for all.
+            input: The probability of each element. If p is given, only its shape and dtype are used.
+            p: One probability for all elements, or a tensor of probabilities.
             generator: The generator to draw from; the default one if None.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -670,7 +672,7 @@ class TensorMethods:
             fastdist.uint8
         """
     def cauchy_(self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with Cauchy's numbers of a median and half their spread about it, sigma."""
+        """Fill this tensor with Cauchy numbers; sigma is half the interquartile range."""
     def cdouble(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in complex128; itself if its dtype and layout are these already.
 
@@ -840,9 +842,9 @@ class TensorMethods:
     def conj_physical_(self) -> Tensor:
         """Conjugate complex numbers in place."""
     def const_data_ptr(self) -> builtins.int:
-        """Return the address of the first element, 0 where there is none.
+        """Return the address of the first element; 0 for an empty tensor.
 
-        Raises  DeviceError for a device whose memory has no address here
+        Raises  DeviceError for a device whose memory has no address in this process
 
         Example:
             >>> x = torch.ones(2)
@@ -1244,7 +1246,7 @@ class TensorMethods:
     def expm1_(self) -> Tensor:
         """Return exp(input) - 1, exact near 0."""
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with exponential numbers of the rate lambd; none is 0 or infinite."""
+        """Fill this tensor with exponential numbers of rate lambd; none of them is 0 or infinite."""
     def fill_(self, value: Any) -> Tensor:
         """Write value, a number or a 0-d tensor, into every element.
 
@@ -1384,7 +1386,9 @@ class TensorMethods:
     def ge_(self, other: Operand) -> Tensor:
         """Return whether input >= other."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
+        """Fill this tensor with the number of trials until the first success, of probability p: 1, 2
+        ...
+        """
     def geqrf(self, *, out: Any = None) -> return_types.geqrf:
         """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
         householder_product takes them.
@@ -1582,8 +1586,8 @@ class TensorMethods:
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Return whether both are the same elements of the same memory."""
     def is_shared(self) -> builtins.bool:
-        """Return whether other processes can share this tensor's memory: whether share_memory_() was
-        called on it or its base, here or in the process that sent it.
+        """Return whether other processes can share this tensor's memory. This is so after
+        share_memory_() was called on it or its base, here or in the process that sent it.
         """
     @property
     def is_sparse(self) -> builtins.bool: ...
@@ -1811,7 +1815,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931,   -inf])
         """
     def log_normal_(self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with numbers whose logarithms have this mean and deviation."""
+        """Fill this tensor with numbers whose logarithms are normal, with this mean and std."""
     def log_softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return log(softmax(input)) along dim, without overflow.
 
@@ -2641,7 +2645,7 @@ class TensorMethods:
             tensor(5.)
         """
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with numbers of mean and std."""
+        """Fill this tensor with normal numbers of mean and standard deviation std."""
     def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether elements differ; NaN differs from everything.
 
@@ -2819,7 +2823,7 @@ class TensorMethods:
     def rad2deg_(self) -> Tensor:
         """Return an angle in radians as degrees."""
     def random_(self, from_: builtins.int = 0, to: builtins.int | None = None, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
+        """Fill this tensor with integers drawn uniformly from [from, to); a single argument is `to`."""
     def ravel(self) -> Tensor:
         """Return input as a vector; a view where possible.
 
@@ -3131,18 +3135,19 @@ class TensorMethods:
         """Move this tensor's memory, in place, to where other processes can share it; return the
         tensor.
 
-        A tensor that is then sent to a `fastdist.multiprocessing` process, or put on a queue or pipe of
-        it, has the same memory there, and so have its views; every other tensor that is sent is a copy.
-        `pickle`, `copy.deepcopy` and `clone` copy as ever. A tensor that is shared already keeps its
+        If the tensor, or a view of it, is then sent to a `fastdist.multiprocessing` process, queue or
+        pipe, the receiver's tensor uses the same memory. Other tensors are copied when they are sent.
+        `pickle`, `copy.deepcopy` and `clone` still copy. A tensor that is already shared keeps its
         memory.
 
-        Device  cpu; Linux alone
+        Device  cpu, on Linux only
         Thread  only while no other thread uses the memory
-        Raises  DeviceError for another device; SharedMemoryError where the system has no such memory
-        Note    views made before move along, NumPy arrays do not; looks through all living objects.
-                `.grad` is not sent, as in PyTorch: each process has its own. Each call holds one
-                descriptor (two before Python 3.13) until the memory is free; `Module.share_memory` is
-                one call. Through a queue or pipe, the sender must live until the receiver has it
+        Raises  DeviceError for another device; SharedMemoryError where the system has no shared memory
+        Note    views that exist already are moved too, NumPy arrays are not; the call searches all
+                living objects. `.grad` is not sent, as in PyTorch: each process has its own. Each call
+                holds one file descriptor (two before Python 3.13) until the memory is freed;
+                `Module.share_memory` needs one call for all its tensors. If the tensor is sent through
+                a queue or pipe, the sender must live until the receiver has it
         """
     def short(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in int16; itself if its dtype and layout are these already.
@@ -3386,7 +3391,7 @@ class TensorMethods:
     def storage(self) -> TypedStorage:
         """Return the whole memory that this tensor is a part of, as elements of its dtype."""
     def storage_offset(self) -> builtins.int:
-        """Return how many elements of its memory precede this tensor's first."""
+        """Return the number of elements in the tensor's whole memory before its first element."""
     def storage_type(self) -> Any:
         """Return the class of the dtype's storage, such as FloatStorage."""
     def sub(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -3761,7 +3766,7 @@ class TensorMethods:
                     [2, 3, 4]])
         """
     def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with numbers drawn evenly from [from, to)."""
+        """Fill this tensor with numbers drawn uniformly from [from, to)."""
     @overload
     def unique(self, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
         """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
@@ -3853,7 +3858,7 @@ class TensorMethods:
     def unsqueeze_(self, dim: builtins.int) -> Tensor:
         """In-place version of unsqueeze: lets this tensor be that view, and returns it."""
     def untyped_storage(self) -> UntypedStorage:
-        """Return the bytes of the whole memory that this tensor is a part of."""
+        """Return the whole memory that this tensor is a part of, as bytes."""
     def values(self) -> Tensor:
         """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
     def var(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
