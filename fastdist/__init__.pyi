@@ -431,7 +431,7 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def acosh_(input: Tensor) -> Tensor:
     """Return the number not below 0 whose cosh is input; NaN below 1."""
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
-    """Return the averages of output_size parts of the last axis, as even as can be."""
+    """Return the averages of the last axis divided into output_size parts of nearly equal size."""
 def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + alpha * other.
 
@@ -855,12 +855,13 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None 
                 [3, 4]])
     """
 def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
-    """Return the distance of order p of each row of x1 from each of x2.
+    """Return the distance of order p between each row of x1 and each row of x2.
 
     Shape   (..., p, m), (..., r, m) -> (..., p, r)
-    Note    between equal rows the gradient is 0; second derivatives there are those of functions
-            that are smooth in squares of euclidean distances, and NaN for other functions. Forward
-            mode knows them for squares alone, unless a gradient is recorded with create_graph
+    Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
+            that are smooth in the squares of euclidean distances, and NaN for other functions.
+            Forward mode supports only squares there, unless a gradient is recorded with
+                    create_graph
 
     Args:
         x1: The first points, one in each row.
@@ -893,15 +894,15 @@ def ceil_(input: Tensor) -> Tensor:
         tensor([ 2., -1.])
     """
 def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
-    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+    """Return input where it is positive, and alpha * (exp(input / alpha) - 1) elsewhere.
 
     Raises  RuntimeError if alpha is 0
     """
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Return the product of matrices; linalg.multi_dot is its successor."""
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """Return input with its channels, axis 1, dealt out: the first of each group, then the second
-    of each, and so on.
+    """Return input with its channels (axis 1) reordered: the first of each group, then the second
+    of each group, and so on.
     """
 def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return Cholesky's factor; linalg.cholesky is its successor."""
@@ -1061,52 +1062,52 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of signals under a sliding weight, and bias; padding is a number of zeros at
-    both ends, "valid" (none) or "same" (as many as keep the length).
+    """Return the sums of signals under a sliding weight, plus bias. padding is the number of zeros
+    added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
-    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of images under a sliding weight, and bias, as conv1d does.
+    """Return the sums of images under a sliding weight, plus bias, as conv1d does.
 
-    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
     Args:
         input: The tensor.
         weight: The kernels, of shape (out_channels, channels / groups, height, width).
-        bias: One number for each channel of the result; none if None.
-        stride: The distance between two places of the kernel, one number or one for each axis.
-        padding: How many zeros go around the image, one number or one for each axis; "same" or
+        bias: One number for each channel of the result, or None.
+        stride: The distance between positions of the kernel, one number or one for each axis.
+        padding: The number of zeros added at each end, one number or one for each axis; "same" or
             "valid".
-        dilation: The distance between two elements of the kernel.
-        groups: Into how many groups the channels are divided.
+        dilation: The distance between neighbouring elements of the kernel.
+        groups: The number of groups into which the channels are divided.
 
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])
     """
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of volumes under a sliding weight, and bias, as conv1d does.
+    """Return the sums of volumes under a sliding weight, plus bias, as conv1d does.
 
-    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return signals spread by a sliding weight, and bias: the adjoint of conv1d.
+    """Return the adjoint of conv1d applied to signals, plus bias.
 
-    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, positions)
     """
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return images spread by a sliding weight, and bias: the adjoint of conv2d.
+    """Return the adjoint of conv2d applied to images, plus bias.
 
-    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return volumes spread by a sliding weight, and bias: the adjoint of conv3d.
+    """Return the adjoint of conv3d applied to volumes, plus bias.
 
-    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Sequence[builtins.int], dilation: Sequence[builtins.int], transposed: builtins.bool, output_padding: Sequence[builtins.int], groups: builtins.int) -> Tensor:
-    """Return a convolution of a batch along as many axes as weight slides, transposed or not."""
+    """Return a convolution of a batch, transposed or not, along the spatial axes of weight."""
 def copysign(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input with the sign of other, zeros and NaNs included."""
 def corrcoef(input: Tensor) -> Tensor:
@@ -1142,8 +1143,8 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def cosh_(input: Tensor) -> Tensor:
     """Return the hyperbolic cosine."""
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
-    """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
-    least.
+    """Return the cosine of the angle between x1 and x2 along dim. Norms smaller than eps are
+    replaced by eps.
     """
 def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
     """Return how many elements over dim are not 0."""
@@ -1642,7 +1643,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input > other."""
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Return input, but 0 within lambd of 0."""
+    """Return input, with elements in [-lambd, lambd] set to 0."""
 def heaviside(input: Operand, values: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return 0 below zero, 1 above it, and values at zero."""
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
@@ -1838,14 +1839,14 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
     """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
 def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
-    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
+    """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
     Args:
         input: The tensor.
         normalized_shape: The lengths of the axes to normalize, the last ones of input.
-        weight: A scale for each element; none if None.
-        bias: A shift for each element; none if None.
-        eps: Added to the variance, against division by 0.
+        weight: A factor for each element, or None.
+        bias: A summand for each element, or None.
+        eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
 
     Example:
@@ -2044,8 +2045,9 @@ def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
 def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether exactly one of input and other is 0."""
 def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
+    If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
+    1 - eps.
     """
 def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """In-place version of logit: writes the result into this tensor and returns it."""
@@ -2066,8 +2068,9 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
 def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
-    `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or,
-    of packed rows, (batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+    `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). For
+    packed rows it is (batch_sizes, hx, params, has_biases, num_layers, dropout, train,
+    bidirectional)
     """
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return h and c after one step of an LSTM cell; hx is (h, c).
@@ -2758,7 +2761,7 @@ def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool 
     Raises  ValueError for a q above the shorter side, or a negative niter
     """
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
-    """Return the distance of order p of each row of input from each behind it."""
+    """Return the distance of order p between each row of input and each later row."""
 def permute(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a view with the axes in the order dims.
 
@@ -2776,13 +2779,13 @@ def permute(input: Tensor, *dims: Sizes) -> Tensor:
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
     """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
 def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
-    """Return an image r times as high and wide, made from r**2 times as many channels.
+    """Return images with r times the height and width and 1 / r**2 times the channels.
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
 def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
-    """Return an image of a fraction of the height and width, with r**2 times as many channels: what
-    pixel_shuffle began from.
+    """Return images with 1 / r times the height and width and r**2 times the channels: the inverse
+    of pixel_shuffle.
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
@@ -2824,8 +2827,8 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
         tensor([1., 4., 9.])
     """
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return input where positive, weight * input elsewhere; weight is one number or one a
-    channel.
+    """Return input where it is positive, and weight * input elsewhere. weight is one number, or one
+    number for each channel.
     """
 def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the product over dim, or over all axes.
@@ -3087,7 +3090,7 @@ def resolve_neg(input: Tensor) -> Tensor:
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """Return the dtype in which two tensors or numbers meet."""
 def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
-    """Return input over the root of its mean square over the last axes, times weight."""
+    """Return input divided by the root of its mean square over the last axes, times weight."""
 def rnn_relu(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
     """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
@@ -3127,8 +3130,8 @@ def round_(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Return tensors below each other; a vector is a row."""
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """Return input where positive, a slope times input elsewhere: in training one drawn from
-    [lower, upper) for each element, else their mean.
+    """Return input where it is positive, and slope * input elsewhere. In training the slope is
+    drawn from [lower, upper) for each element; otherwise it is the mean of the two.
     """
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 over the square root of each element.
@@ -3209,7 +3212,7 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
 def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
     """Return a copy of input with src in the place of its slice at index along dim."""
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
 def set_rng_state(new_state: Tensor) -> None:
     """Restore a state of the CPU's default generator that get_rng_state returned."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -3634,7 +3637,7 @@ def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builti
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
-    """Return input where it is above threshold, value elsewhere."""
+    """Return input where it is above threshold, and value elsewhere."""
 def tile(input: Tensor, *dims: Sizes) -> Tensor:
     """Return input repeated; fewer numbers than axes leave the first axes alone.
 

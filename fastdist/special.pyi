@@ -109,8 +109,9 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
         tensor([-1.3133, -0.3133])
     """
 def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
+    If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
+    1 - eps.
     """
 def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.

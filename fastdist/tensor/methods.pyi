@@ -1442,7 +1442,7 @@ class TensorMethods:
             fastdist.float16
         """
     def hardshrink(self, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-        """Return input, but 0 within lambd of 0."""
+        """Return input, with elements in [-lambd, lambd] set to 0."""
     def heaviside(self, values: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return 0 below zero, 1 above it, and values at zero."""
     def heaviside_(self, values: Operand) -> Tensor:
@@ -1903,8 +1903,9 @@ class TensorMethods:
     def logical_xor_(self, other: Operand) -> Tensor:
         """Return whether exactly one of input and other is 0."""
     def logit(self, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-        given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+        """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
+        If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
+        1 - eps.
         """
     def logit_(self, eps: builtins.float | None = None) -> Tensor:
         """In-place version of logit: writes the result into this tensor and returns it."""
@@ -2779,8 +2780,8 @@ class TensorMethods:
             tensor([1., 4., 9.])
         """
     def prelu(self, weight: Tensor) -> Tensor:
-        """Return input where positive, weight * input elsewhere; weight is one number or one a
-        channel.
+        """Return input where it is positive, and weight * input elsewhere. weight is one number, or one
+        number for each channel.
         """
     def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the product over dim, or over all axes.
