@@ -668,15 +668,15 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         tensor([1, 2, 0])
     """
 def argwhere(input: Tensor) -> Tensor:
-    """Return the places of nonzero elements, a row each."""
+    """Return the indices of nonzero elements, one row for each."""
 def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
-    """Return the view of input's memory by size and stride; storage_offset counts elements from
-    where the memory begins, and is input's own unless given.
+    """Return a view of input's memory with this size and stride. storage_offset counts elements
+    from the beginning of the memory; None means input's own offset.
     """
 def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
     """In-place version of as_strided: lets this tensor be that view, and returns it."""
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
-    """Return a copy of input with src in the place of its as_strided view."""
+    """Return a copy of input with src written to its as_strided view."""
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ...) -> Tensor:
     """Return data as a Tensor. Memory is shared with a Tensor, a CPU array or a GPU array
     (`__cuda_array_interface__`) that has the right dtype and device.
@@ -722,11 +722,11 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def atanh_(input: Tensor) -> Tensor:
     """Return the number whose tanh is input."""
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with an axis, put in where there is none."""
+    """Return tensors with at least one axis; a 0-d tensor gets an axis of length 1."""
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with two axes at least; a vector is a row."""
+    """Return tensors with at least two axes; a vector becomes a row."""
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with three axes at least; a matrix gets the third one last."""
+    """Return tensors with at least three axes; a matrix gets the third axis at the end."""
 def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
     """Return the averages of windows along the last axis.
 
@@ -755,16 +755,16 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Shape   (..., n), (..., m), (k, n, m), (k) -> (..., k)
     """
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
-    """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
-    largest.
+    """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
+    largest integer.
 
-    Dtype   int64; with weights float32 if they are, else float64
+    Dtype   int64; with weights float32 if they are float32, else float64
     Raises  NotImplementedError for complex weights, which would lose their imaginary part
 
     Args:
-        input: The integers, not negative, of one axis.
-        weights: A weight for each integer.
-        minlength: The least length of the result.
+        input: A vector of non-negative integers.
+        weights: A weight for each element of input.
+        minlength: The minimal length of the result.
 
     Example:
         >>> torch.bincount(torch.tensor([0, 2, 2]))
@@ -785,10 +785,10 @@ def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = 
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the bits that exactly one of input and other has."""
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
-    of none, one of shape (1, 0).
+    """Return a block-diagonal matrix of tensors with at most two axes. Without tensors it has the
+    shape (1, 0).
 
-    Dtype   that in which all meet, in which those without axes count last
+    Dtype   the dtype to which all promote; tensors without axes count only by category
     """
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the products of two batches of matrices.
@@ -808,9 +808,9 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape that these shapes broadcast to."""
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return views of all tensors, broadcast to one shape."""
+    """Return views of all tensors, broadcast to a common shape."""
 def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
-    """Return the view of input in the shape size.
+    """Return a view of input broadcast to this size.
 
     Args:
         input: The tensor.
@@ -822,31 +822,33 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
                 [1, 2]])
     """
 def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: builtins.bool = False, right: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return between which boundaries each element lies, as an index.
+    """Return the index of the interval between boundaries that contains each element.
 
     Args:
         input: A tensor or a number.
-        boundaries: Numbers in ascending order, of one axis.
+        boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
-        right: Whether an element that equals a boundary belongs behind it.
+        right: Whether an element equal to a boundary belongs to the interval after it.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
         tensor([0, 1])
     """
 def can_cast(from_: DTypeLike, to: DTypeLike) -> builtins.bool:
-    """Return whether results of one dtype may be stored in the other."""
+    """Return whether results of one dtype may be stored in a tensor of the other."""
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return all rows that take one element of each vector, in order; a single one is itself."""
+    """Return all rows with one element of each vector, in order; a single vector is returned
+    itself.
+    """
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; their other axes agree.
+    """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
-    Dtype   the one in which they meet
+    Dtype   the dtype to which all promote
     Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
-        dim: The axis along which they follow one another.
+        dim: The axis along which to join.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -918,11 +920,11 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, 
     Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
     """
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim, chunks of them or fewer, all but the last of one size.
+    """Return at most `chunks` views along dim, all of the same size except the last one.
 
     Args:
         input: The tensor.
-        chunks: How many views to make.
+        chunks: The number of views to make.
         dim: The axis to divide.
 
     Example:
@@ -986,7 +988,7 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
 def clip_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp: writes the result into this tensor and returns it."""
 def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return a copy that gradients flow through; it walks memory as input does.
+    """Return a copy of input with the same order of axes in memory. Gradients pass through it.
 
     Args:
         input: The tensor.
@@ -1002,23 +1004,23 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
         tensor([1., 1.])
     """
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors side by side; a vector is a column."""
+    """Join tensors as columns: along axis 1, with vectors as columns."""
 def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
-    """Return all rows of r elements of a vector, in the order in which they stand."""
+    """Return all combinations of r elements of a vector as rows, in order of position."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return complex numbers of their parts, which broadcast and are of one dtype.
 
     Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
     """
 def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; their other axes agree.
+    """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
-    Dtype   the one in which they meet
+    Dtype   the dtype to which all promote
     Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
-        dim: The axis along which they follow one another.
+        dim: The axis along which to join.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -1027,14 +1029,14 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
                 [3, 4]])
     """
 def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; their other axes agree.
+    """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
-    Dtype   the one in which they meet
+    Dtype   the dtype to which all promote
     Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
-        dim: The axis along which they follow one another.
+        dim: The axis along which to join.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -1188,18 +1190,18 @@ def deg2rad_(input: Tensor) -> Tensor:
 def det(input: Tensor) -> Tensor:
     """Return the determinant; see linalg.det."""
 def detach(input: Tensor) -> Tensor:
-    """Return the same memory outside of any graph, and without tangents."""
+    """Return a tensor over the same memory that is not in any graph and has no tangents."""
 def detach_(input: Tensor) -> Tensor:
-    """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+    """Detach this tensor from its graph in place: it becomes a leaf without gradient or tangent.
 
-    Raises  RuntimeError for a view, which its base would attach to the graph again
+    Raises  RuntimeError for a view, because its base would attach it to the graph again
     """
 def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
     Args:
         input: The tensor.
-        diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+        diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
 
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
@@ -1213,7 +1215,7 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
 
     Args:
         input: The tensor.
-        offset: Which diagonal: 0 is the main one, positive ones lie above it.
+        offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         dim1: The axis of rows in the result.
         dim2: The axis of columns in the result.
 
@@ -1225,9 +1227,9 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
 def diagflat(input: Tensor, offset: builtins.int = 0) -> Tensor:
     """Return a matrix with input's elements on a diagonal."""
 def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-    """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+    """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-    """Return a copy of input with src on the diagonal of dim1 and dim2."""
+    """Return a copy of input with src written to the diagonal of dim1 and dim2."""
 def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the differences between neighbours along dim, n times over; prepend and append are
     joined to input first.
@@ -1302,7 +1304,7 @@ def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
 def dsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the third axis."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors behind each other along the third axis."""
+    """Join tensors along the third axis."""
 def eig(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
 def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
@@ -1375,7 +1377,7 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         tensor([False,  True])
     """
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
-    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+    """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
     Args:
         input: The tensor.
@@ -1456,12 +1458,12 @@ def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def fix_(input: Tensor) -> Tensor:
     """Return input without its fraction; its gradient is 0."""
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-    """Return input with the axes from start_dim to end_dim as one; a view where possible.
+    """Return input with the axes from start_dim to end_dim merged; a view where possible.
 
     Args:
         input: The tensor.
-        start_dim: The first axis to join.
-        end_dim: The last axis to join.
+        start_dim: The first axis to merge.
+        end_dim: The last axis to merge.
 
     Example:
         >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -1480,9 +1482,9 @@ def flip(input: Tensor, *dims: Sizes) -> Tensor:
                 [4, 3]])
     """
 def fliplr(input: Tensor) -> Tensor:
-    """Return a copy with the order of the columns turned round."""
+    """Return a copy with the order of columns reversed."""
 def flipud(input: Tensor) -> Tensor:
-    """Return a copy with the order of the rows turned round."""
+    """Return a copy with the order of rows reversed."""
 def float_power(input: Scalar, exponent: Scalar, *, out: Tensor | None = None) -> Tensor:
     """Return input to the power of exponent, computed in float64, of complex numbers in
     complex128.
@@ -1582,19 +1584,18 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         tensor([7., 7.])
     """
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
+    """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
-            input.
+        dim: The axis to which the indices apply.
+        index: Indices along dim, in int64. No axis except dim may be longer than in input.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: A number is out of range.
+        RuntimeError: An index is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1665,9 +1666,9 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
     Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
     """
 def hsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the second axis; of a vector, along its only axis."""
+    """Return views of parts along the second axis, or along the only axis of a vector."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors side by side: vectors along axis 0, all else along axis 1."""
+    """Join tensors horizontally: vectors along axis 0, all others along axis 1."""
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return sqrt(input**2 + other**2) without overflow in between.
 
@@ -1687,26 +1688,26 @@ def imag(input: Tensor) -> Tensor:
     Raises  RuntimeError for real numbers
     """
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source, times alpha, added at index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices index along dim."""
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source at index along dim."""
+    """Return input with the slices of source written at the indices index along dim."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-    """Return input with value in its slices at index along dim."""
+    """Return input with value written to its slices at the indices index along dim."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
-    """Return input with values written, or added, at indices."""
+    """Return a copy of input with values written, or added, at indices."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Write values into input[indices], or add them there; return input."""
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-    amin with the old value, unless include_self is False.
+    """Return input with the slices of source combined at the indices index along dim. They are
+    reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
     """
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the slices of input at index along dim, as a copy.
+    """Return a copy of the slices of input at the indices index along dim.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of slices, in int64 or int32, of one axis.
+        dim: The axis to which the indices apply.
+        index: The indices of slices, a vector of int64 or int32.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -1728,11 +1729,11 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [0.0000, 0.2500]])
     """
 def is_complex(input: Tensor) -> builtins.bool:
-    """Return whether input's dtype is complex."""
+    """Return whether the dtype of input is complex."""
 def is_conj(input: Tensor) -> builtins.bool:
     """Return whether it is a view of complex numbers as their conjugates."""
 def is_floating_point(input: Tensor) -> builtins.bool:
-    """Return whether input's dtype is floating.
+    """Return whether the dtype of input is floating.
 
     Args:
         input: The tensor.
@@ -1744,14 +1745,14 @@ def is_floating_point(input: Tensor) -> builtins.bool:
 def is_neg(input: Tensor) -> builtins.bool:
     """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
 def is_nonzero(input: Tensor) -> builtins.bool:
-    """Return whether the only element is not 0.
+    """Return whether the only element of input is not 0.
 
-    Raises  RuntimeError if there is not exactly one
+    Raises  RuntimeError if input does not have exactly one element
     """
 def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
-    """Return whether the shapes agree."""
+    """Return whether the shapes are equal."""
 def is_signed(input: Tensor) -> builtins.bool:
-    """Return whether input's dtype has negative numbers."""
+    """Return whether the dtype of input can represent negative numbers."""
 def is_tensor(obj: Any) -> builtins.bool:
     """Return whether obj is a Tensor.
 
@@ -2100,13 +2101,13 @@ def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | 
         tensor([0., 2.])
     """
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return input with the elements of source, in order, where mask is true.
+    """Return input with the elements of source, in order, written where mask is true.
 
-    Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+    Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
             Note [Places outside] in indexing.py
     """
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+    """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
     number.
 
     Args:
@@ -2306,9 +2307,10 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
         tensor(2)
     """
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
+    """Return each vector expanded to a grid over all of them; indexing "xy" swaps the first two
+    axes.
 
-    Raises  RuntimeError for tensors with more axes than one, or of different dtypes
+    Raises  RuntimeError for tensors with more than one axis, or of different dtypes
 
     Args:
         *tensors: Vectors of one dtype, or one list of them.
@@ -2424,24 +2426,24 @@ def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, 
     ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
     """
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Return the view with the axes source moved to the places destination.
+    """Return a view with the axes `source` moved to the positions `destination`.
 
     Args:
         input: The tensor.
-        source: An axis, or several.
-        destination: Its new place, or theirs.
+        source: One axis or several axes.
+        destination: The new position of each of them.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
         fastdist.Size([3, 4, 2])
     """
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Return the view with the axes source moved to the places destination.
+    """Return a view with the axes `source` moved to the positions `destination`.
 
     Args:
         input: The tensor.
-        source: An axis, or several.
-        destination: Its new place, or theirs.
+        source: One axis or several axes.
+        destination: The new position of each of them.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2466,16 +2468,16 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         tensor([3., 6.])
     """
 def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """Return places in each row of input, drawn with probabilities in proportion to its values.
+    """Return indices into each row of input, drawn with probabilities proportional to its values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
-    Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
-            without replacement than there are places; on a device, which is not waited for,
-            chances are not looked at
+    Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
+            without replacement than a row has elements; weights on a device are not checked,
+            because that would wait for the device
 
     Args:
-        input: The weights, one row or several; not negative.
-        num_samples: How many indices for each row.
+        input: The weights, one row or several rows; they must not be negative.
+        num_samples: The number of indices for each row.
         replacement: Whether an index may be drawn twice.
         generator: The generator to draw from; the default one if None.
         out: A tensor into which the result is written, in place of a new one.
@@ -2536,20 +2538,20 @@ def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim:
 def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the sum over dim of the elements that are not NaN."""
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-    """Return the view of length elements along dim from start on.
+    """Return a view of `length` elements along dim, from index start on.
 
     Args:
         input: The tensor.
         dim: The axis.
         start: The first index.
-        length: How many indices.
+        length: The number of indices.
 
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
     """
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy of length elements from start on along dim."""
+    """Return a copy of `length` elements along dim, from index start on."""
 def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether elements differ; NaN differs from everything.
 
@@ -2657,7 +2659,7 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
                 [1, 0]])
     """
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-    """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
+    """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
 def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
     values.
@@ -2765,12 +2767,12 @@ def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
 def permute(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a view with the axes in the order dims.
 
-    Args:
+    *dims: All axes in their new order, as numbers or as one tuple.
         input: The tensor.
         *dims: The numbers of all axes in their new order, as numbers or as one tuple.
 
     Raises:
-        RuntimeError: An axis is missing or named twice.
+        RuntimeError: An axis is missing or given twice.
 
     Example:
         >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
@@ -2846,7 +2848,7 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
         tensor([3., 8.])
     """
 def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
-    """Return the dtype in which tensors of two dtypes meet.
+    """Return the dtype to which tensors of two dtypes promote.
 
     Args:
         type1: The first dtype.
@@ -2857,7 +2859,7 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
         fastdist.float32
     """
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-    """Return input with source at index of its flat order, or added there."""
+    """Return input with source written at flat indices, or added there if accumulate."""
 def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
     """Return (Q, R); linalg.qr is its successor."""
 def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
@@ -3048,14 +3050,14 @@ def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtin
     it.
     """
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
-    """Return input with each element, or each slice along dim, repeated; of one tensor of counts
-    alone, each index as often as its count.
+    """Return input with each element, or each slice along dim, repeated. With a single argument,
+    which holds counts, return each index as often as its count.
 
     Args:
         input: The tensor; or the counts, if repeats is left out.
-        repeats: A count, or a tensor of one count for each.
-        dim: The axis; the flattened tensor if None.
-        output_size: The length of the result, if known: a GPU is not waited for then.
+        repeats: A count for all, or a tensor with one count for each element or slice.
+        dim: The axis; if None, input is flattened.
+        output_size: The length of the result. If given, the call does not wait for a GPU.
 
     Example:
         >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -3064,15 +3066,15 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
         tensor([1, 2, 2, 2])
     """
 def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
-    """Return the elements under another shape: a view where strides allow, else a copy.
+    """Return the elements with another shape, as a view if strides allow it, otherwise as a copy.
 
-    Raises  RuntimeError if the sizes do not hold as many elements
+    Raises  RuntimeError if the number of elements differs
 
     Args:
         input: The tensor.
-        *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
-            and is worked out from the others.
-        shape: The same by name, as NumPy calls it.
+        *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
+            -1; it follows from the others.
+        shape: The same as sizes, under NumPy's name.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -3080,15 +3082,15 @@ def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
                 [3, 4, 5]])
     """
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Give this tensor the sizes of another; with preserve_format, its channels last where they are
-    last there. Raises as resize_.
+    """Give this tensor the sizes of another one; with preserve_format, also its channels_last
+    order. Raises as resize_ does.
     """
 def resolve_conj(input: Tensor) -> Tensor:
     """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
 def resolve_neg(input: Tensor) -> Tensor:
     """Return the numbers of a negated view in separate memory; any other tensor itself."""
 def result_type(tensor1: Any, tensor2: Any) -> DType:
-    """Return the dtype in which two tensors or numbers meet."""
+    """Return the dtype to which two tensors or numbers promote."""
 def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
     """Return input divided by the root of its mean square over the last axes, times weight."""
 def rnn_relu(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
@@ -3100,11 +3102,11 @@ def rnn_tanh(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
 def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
-    """Return a copy shifted along dims; elements that leave at the end enter at the front.
+    """Return a copy shifted along dims; elements shifted past the end appear at the front.
 
     Args:
         input: The tensor.
-        shifts: By how many places, a number or one for each of dims.
+        shifts: The number of positions, one number or one for each of dims.
         dims: The axis or axes; the flattened tensor if None.
 
     Example:
@@ -3112,7 +3114,7 @@ def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
         tensor([3, 1, 2])
     """
 def rot90(input: Tensor, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
-    """Return a copy turned by k quarters from the first of dims towards the second."""
+    """Return a copy rotated by k * 90 degrees, from the first axis of dims towards the second."""
 def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
     """Return each element rounded to so many decimals; halves go to the even neighbour.
 
@@ -3128,7 +3130,7 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
 def round_(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     """In-place version of round: writes the result into this tensor and returns it."""
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors below each other; a vector is a row."""
+    """Join tensors vertically: along axis 0, with vectors as rows."""
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
     """Return input where it is positive, and slope * input elsewhere. In training the slope is
     drawn from [lower, upper) for each element; otherwise it is the mean of the two.
@@ -3156,15 +3158,15 @@ def rsqrt_(input: Tensor) -> Tensor:
 def rsub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return other - alpha * input."""
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
-    "multiply" it is combined with the old value.
+    """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
+    "multiply", src is combined with the old values.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of elements along dim, in int64.
+        dim: The axis to which the indices apply.
+        index: Indices along dim, in int64.
         src: A tensor at least as large as index, or a number.
-        value: A number, in place of src.
+        value: A number, instead of src.
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3176,12 +3178,12 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
 def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input with src added at index along dim."""
 def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with src at index along dim; elements that share a place are reduced by sum,
-    prod, mean, amax or amin, with the old value unless include_self is False.
+    """Return input with src combined at index along dim. Elements with the same index are reduced
+    by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
     """
 def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the indices at which input would be inserted to keep sorted_sequence in order; NaN
-    goes last.
+    """Return the indices at which input would be inserted to keep sorted_sequence sorted. NaN is
+    inserted at the end.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
 
@@ -3189,8 +3191,8 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         sorted_sequence: Rows in ascending order.
         input: The values to insert: a tensor or a number.
         out_int32: Whether the result is int32 instead of int64.
-        right: Whether to go behind equal elements.
-        side: "left" or "right", in place of right.
+        right: Whether to insert after equal elements.
+        side: "left" or "right", instead of right.
         sorter: Indices that sort the rows of sorted_sequence.
 
     Example:
@@ -3198,7 +3200,7 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         tensor([1, 3])
     """
 def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """Return the view of one index along dim, without that axis.
+    """Return a view at one index along dim, without that axis.
 
     Args:
         input: The tensor.
@@ -3210,7 +3212,7 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
         tensor([1, 3])
     """
 def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """Return a copy of input with src in the place of its slice at index along dim."""
+    """Return a copy of input with src written to its slice at index along dim."""
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return elu, scaled so that layers preserve mean 0 and variance 1."""
 def set_rng_state(new_state: Tensor) -> None:
@@ -3290,7 +3292,7 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sinh_(input: Tensor) -> Tensor:
     """Return the hyperbolic sine."""
 def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy of input with src in the place of start:end:step along dim."""
+    """Return a copy of input with src written to start:end:step along dim."""
 def slogdet(input: Tensor, *, out: Any = None) -> return_types.slogdet:
     """Return (sign, logabsdet); see linalg.slogdet."""
 def smm(input: Tensor, mat: Tensor) -> Tensor:
@@ -3337,13 +3339,13 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ...
     Note    places are checked even without check_invariants: outside of size there is no memory
     """
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths.
         dim: The axis to divide.
-        split_size: The same by the name that the method has.
+        split_size: The same as split_size_or_sections, under the name that the method uses.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3352,7 +3354,7 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
         [[0], [1, 2, 3, 4]]
     """
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of the lengths split_sizes along dim."""
+    """Return views with the lengths split_sizes along dim."""
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of two matrices, the first of them sparse."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -3406,7 +3408,7 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        dim: The axis or axes to drop; all of length 1 if None.
+        dim: The axis or axes to remove; if None, all axes of length 1.
 
     Example:
         >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -3415,15 +3417,15 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
         fastdist.Size([2, 1])
     """
 def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors of one shape along a new axis at dim.
+    """Return tensors of one shape joined along a new axis at dim.
 
     Args:
         tensors: A list or tuple of tensors of one shape.
-        dim: Where the new axis stands in the result.
+        dim: The position of the new axis in the result.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor with one axis more, as long as the list; in the dtype in which the tensors meet.
+        A tensor with a new axis, as long as the list; its dtype is the one to which all promote.
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
@@ -3539,13 +3541,13 @@ def svd_lowrank(A: Tensor, q: builtins.int = 6, niter: builtins.int = 2, M: Tens
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
     """
 def swapaxes(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-    """Return the view with two axes swapped."""
+    """Return a view with two axes swapped."""
 def swapdims(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-    """Return the view with two axes swapped."""
+    """Return a view with two axes swapped."""
 def symeig(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.eigh, or linalg.eigvalsh for values alone; UPLO='U' for upper=True."""
 def t(input: Tensor) -> Tensor:
-    """Return the transpose of a tensor with at most two axes, as a view.
+    """Return a view of the transpose of a tensor with at most two axes.
 
     Raises  RuntimeError for more axes
 
@@ -3557,9 +3559,9 @@ def t(input: Tensor) -> Tensor:
         fastdist.Size([3, 2])
     """
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements of the flattened input at index."""
+    """Return the elements of the flattened input at the indices index."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return input's elements at indices along dim, or of the flattened input."""
+    """Return elements of input at indices along dim, or of the flattened input if dim is None."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the tangent of each element, an angle in radians.
 
@@ -3631,19 +3633,19 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
         tensor([1., 2.], dtype=fastdist.float64, requires_grad=True)
     """
 def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
-    or of the parts that begin at the places given.
+    """Return views of parts along dim. An int is the number of parts, the first of which are longer
+    by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
     """
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
     """Return input where it is above threshold, and value elsewhere."""
 def tile(input: Tensor, *dims: Sizes) -> Tensor:
-    """Return input repeated; fewer numbers than axes leave the first axes alone.
+    """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
 
     Args:
         input: The tensor.
-        *dims: How often, for each of the last axes, as numbers or as one tuple.
+        *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
     Example:
         >>> torch.tile(torch.tensor([1, 2]), (2,))
@@ -3693,13 +3695,13 @@ def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, tran
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros above the diagonal of each matrix."""
 def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
-    """Return the rows and columns of a matrix's places on and below a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and below a diagonal, in order."""
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix.
 
     Args:
         input: The tensor.
-        diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+        diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
 
     Example:
         >>> torch.triu(torch.ones(2, 2))
@@ -3707,7 +3709,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
                 [0., 1.]])
     """
 def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
-    """Return the rows and columns of a matrix's places on and above a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and above a diagonal, in order."""
 def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
 
@@ -3732,7 +3734,7 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def trunc_(input: Tensor) -> Tensor:
     """Return input without its fraction; its gradient is 0."""
 def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return the views at each place along dim, without that axis.
+    """Return a view at each index along dim, without that axis.
 
     Args:
         input: The tensor.
@@ -3743,7 +3745,7 @@ def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         [[1, 2], [3, 4]]
     """
 def unflatten(input: Tensor, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
-    """Return input with the axis dim seen as several."""
+    """Return input with the axis dim split into several axes."""
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
     """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
@@ -3793,13 +3795,13 @@ def unique_consecutive(input: Tensor, return_inverse: Literal[False] = ..., retu
 def unique_consecutive(input: Tensor, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
     """Return the first of each run of equal elements (or slices along dim); waits for a device."""
 def unravel_index(indices: Tensor, shape: Sizes) -> tuple[Tensor, ...]:
-    """Return the places along each axis of shape that indices into its flat order stand for."""
+    """Return one index per axis of shape for each flat index."""
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim, chunks of them or fewer, all but the last of one size.
+    """Return at most `chunks` views along dim, all of the same size except the last one.
 
     Args:
         input: The tensor.
-        chunks: How many views to make.
+        chunks: The number of views to make.
         dim: The axis to divide.
 
     Example:
@@ -3807,13 +3809,13 @@ def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> 
         [[0, 1, 2], [3, 4]]
     """
 def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths.
         dim: The axis to divide.
-        split_size: The same by the name that the method has.
+        split_size: The same as split_size_or_sections, under the name that the method uses.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3822,13 +3824,13 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
         [[0], [1, 2, 3, 4]]
     """
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of the lengths split_sizes along dim."""
+    """Return views with the lengths split_sizes along dim."""
 def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
-    """Return a view with an axis of length 1 put in at dim.
+    """Return a view with a new axis of length 1 at dim.
 
     Args:
         input: The tensor.
-        dim: Where the new axis stands; -1 is behind the last.
+        dim: The position of the new axis; -1 means after the last axis.
 
     Example:
         >>> torch.tensor([1, 2]).unsqueeze(1).shape
@@ -3878,9 +3880,9 @@ def view_as_real(input: Tensor) -> Tensor:
         tensor([[1., 2.]])
     """
 def vsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the first axis of two or more."""
+    """Return views of parts along the first axis; input must have at least two axes."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors below each other; a vector is a row."""
+    """Join tensors vertically: along axis 0, with vectors as rows."""
 @overload
 def where(condition: Operand) -> tuple[Tensor, ...]:
     """Return input where condition holds, other elsewhere; of condition alone, where it holds.

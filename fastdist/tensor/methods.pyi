@@ -122,7 +122,7 @@ class TensorMethods:
     def __rtruediv__(self, other: Operand) -> Tensor: ...
     def __rxor__(self, other: Operand) -> Tensor: ...
     def __setitem__(self, index: Indices, value: Operand) -> None:
-        """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
+        """Do `self[index] = value`, where value, a tensor or a number, is broadcast."""
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
@@ -479,15 +479,15 @@ class TensorMethods:
             tensor([1, 2, 0])
         """
     def argwhere(self) -> Tensor:
-        """Return the places of nonzero elements, a row each."""
+        """Return the indices of nonzero elements, one row for each."""
     def as_strided(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
-        """Return the view of input's memory by size and stride; storage_offset counts elements from
-        where the memory begins, and is input's own unless given.
+        """Return a view of input's memory with this size and stride. storage_offset counts elements
+        from the beginning of the memory; None means input's own offset.
         """
     def as_strided_(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """In-place version of as_strided: lets this tensor be that view, and returns it."""
     def as_strided_scatter(self, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
-        """Return a copy of input with src in the place of its as_strided view."""
+        """Return a copy of input with src written to its as_strided view."""
     def as_subclass(self, cls: Any) -> Any:
         """Return this tensor as a cls, over the same memory and at the same place of the graph.
 
@@ -585,16 +585,16 @@ class TensorMethods:
             fastdist.bfloat16
         """
     def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
-        """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
-        largest.
+        """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
+        largest integer.
 
-        Dtype   int64; with weights float32 if they are, else float64
+        Dtype   int64; with weights float32 if they are float32, else float64
         Raises  NotImplementedError for complex weights, which would lose their imaginary part
 
         Args:
-            input: The integers, not negative, of one axis.
-            weights: A weight for each integer.
-            minlength: The least length of the result.
+            input: A vector of non-negative integers.
+            weights: A weight for each element of input.
+            minlength: The minimal length of the result.
 
         Example:
             >>> torch.bincount(torch.tensor([0, 2, 2]))
@@ -650,7 +650,7 @@ class TensorMethods:
             fastdist.bool
         """
     def broadcast_to(self, size: Sequence[builtins.int]) -> Tensor:
-        """Return the view of input in the shape size.
+        """Return a view of input broadcast to this size.
 
         Args:
             input: The tensor.
@@ -737,11 +737,11 @@ class TensorMethods:
         Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
         """
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views along dim, chunks of them or fewer, all but the last of one size.
+        """Return at most `chunks` views along dim, all of the same size except the last one.
 
         Args:
             input: The tensor.
-            chunks: How many views to make.
+            chunks: The number of views to make.
             dim: The axis to divide.
 
         Example:
@@ -805,7 +805,7 @@ class TensorMethods:
     def clip_(self, min: Any = None, max: Any = None) -> Tensor:
         """In-place version of clamp: writes the result into this tensor and returns it."""
     def clone(self, *, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Return a copy that gradients flow through; it walks memory as input does.
+        """Return a copy of input with the same order of axes in memory. Gradients pass through it.
 
         Args:
             input: The tensor.
@@ -912,14 +912,15 @@ class TensorMethods:
         aweights how much it counts.
         """
     def cpu(self, memory_format: MemoryFormat | None = ...) -> Tensor:
-        """Return the tensor in main memory; itself if it is there and lies as asked.
+        """Return the tensor in main memory.
 
         Args:
             input: The tensor.
             memory_format: The order of the elements in memory.
 
         Returns:
-            The tensor itself if it is there already, else a copy; gradients flow back through it.
+            The tensor itself if it is in main memory in that order, else a copy. Gradients pass
+            through.
 
         Example:
             >>> torch.ones(2).cpu().device
@@ -930,13 +931,13 @@ class TensorMethods:
         given.
         """
     def cuda(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
-        """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
-        asked.
+        """Return the tensor on a GPU. Return the tensor itself if it is already there, in that memory
+        order.
 
         Args:
             input: The tensor.
-            device: The GPU: its number or "cuda:0"; the current one if None.
-            non_blocking: Whether the copy may still run when this returns.
+            device: The GPU, as a number or a name such as "cuda:0"; the current GPU if None.
+            non_blocking: Whether to return before the copy is complete.
             memory_format: The order of the elements in memory.
 
         Raises:
@@ -1001,16 +1002,16 @@ class TensorMethods:
             False
         """
     def detach_(self) -> Tensor:
-        """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+        """Detach this tensor from its graph in place: it becomes a leaf without gradient or tangent.
 
-        Raises  RuntimeError for a view, which its base would attach to the graph again
+        Raises  RuntimeError for a view, because its base would attach it to the graph again
         """
     def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
         Args:
             input: The tensor.
-            diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+            diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
 
         Example:
             >>> torch.diag(torch.tensor([1, 2]))
@@ -1024,7 +1025,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            offset: Which diagonal: 0 is the main one, positive ones lie above it.
+            offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
             dim1: The axis of rows in the result.
             dim2: The axis of columns in the result.
 
@@ -1036,9 +1037,9 @@ class TensorMethods:
     def diagflat(self, offset: builtins.int = 0) -> Tensor:
         """Return a matrix with input's elements on a diagonal."""
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+        """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
     def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """Return a copy of input with src on the diagonal of dim1 and dim2."""
+        """Return a copy of input with src written to the diagonal of dim1 and dim2."""
     def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return the differences between neighbours along dim, n times over; prepend and append are
         joined to input first.
@@ -1162,7 +1163,7 @@ class TensorMethods:
             tensor([False,  True])
         """
     def equal(self, other: Tensor) -> builtins.bool:
-        """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+        """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
         Args:
             input: The tensor.
@@ -1215,15 +1216,15 @@ class TensorMethods:
             tensor([1.0000, 2.7183])
         """
     def expand(self, *sizes: Sizes) -> Tensor:
-        """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis.
+        """Return a view in which axes of length 1 are repeated without copying; -1 keeps a length.
 
         Args:
             input: The tensor.
-            *sizes: The lengths of the axes of the result, as numbers or as one tuple; more than the
-                tensor has add axes in front.
+            *sizes: The lengths of the axes of the result, as numbers or as one tuple. Additional
+                lengths add axes in front.
 
         Raises:
-            RuntimeError: An axis that is not of length 1 should change.
+            RuntimeError: The length of an axis that is not 1 would change.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand(-1, 3)
@@ -1231,7 +1232,7 @@ class TensorMethods:
                     [2, 2, 2]])
         """
     def expand_as(self, other: Tensor) -> Tensor:
-        """Return the view of input in other's shape.
+        """Return a view of input expanded to the shape of other.
 
         Args:
             input: The tensor.
@@ -1264,12 +1265,12 @@ class TensorMethods:
     def fix_(self) -> Tensor:
         """Return input without its fraction; its gradient is 0."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Return input with the axes from start_dim to end_dim as one; a view where possible.
+        """Return input with the axes from start_dim to end_dim merged; a view where possible.
 
         Args:
             input: The tensor.
-            start_dim: The first axis to join.
-            end_dim: The last axis to join.
+            start_dim: The first axis to merge.
+            end_dim: The last axis to merge.
 
         Example:
             >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -1288,9 +1289,9 @@ class TensorMethods:
                     [4, 3]])
         """
     def fliplr(self) -> Tensor:
-        """Return a copy with the order of the columns turned round."""
+        """Return a copy with the order of columns reversed."""
     def flipud(self) -> Tensor:
-        """Return a copy with the order of the rows turned round."""
+        """Return a copy with the order of rows reversed."""
     def float(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in float32; itself if its dtype and layout are these already.
 
@@ -1357,19 +1358,18 @@ class TensorMethods:
         Raises  RuntimeError for integers and bool
         """
     def gather(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
+        """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
         Args:
             input: The tensor.
-            dim: The axis along which index counts.
-            index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
-                input.
+            dim: The axis to which the indices apply.
+            index: Indices along dim, in int64. No axis except dim may be longer than in input.
 
         Returns:
             A tensor of the shape of index and the dtype of input.
 
         Raises:
-            RuntimeError: A number is out of range.
+            RuntimeError: An index is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1456,7 +1456,7 @@ class TensorMethods:
         bins is a number of equal ones, or the edges.
         """
     def hsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-        """Return views of parts along the second axis; of a vector, along its only axis."""
+        """Return views of parts along the second axis, or along the only axis of a vector."""
     def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return sqrt(input**2 + other**2) without overflow in between.
 
@@ -1484,34 +1484,34 @@ class TensorMethods:
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source, times alpha, added at index along dim."""
+        """Return input with the slices of source, times alpha, added at the indices index along dim."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source at index along dim."""
+        """Return input with the slices of source written at the indices index along dim."""
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """In-place version of index_copy: writes the result into this tensor and returns it."""
     def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-        """Return input with value in its slices at index along dim."""
+        """Return input with value written to its slices at the indices index along dim."""
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
         """In-place version of index_fill: writes the result into this tensor and returns it."""
     def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """Return input with values written, or added, at indices."""
+        """Return a copy of input with values written, or added, at indices."""
     def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Write values into input[indices], or add them there; return input."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-        amin with the old value, unless include_self is False.
+        """Return input with the slices of source combined at the indices index along dim. They are
+        reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
         """
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the slices of input at index along dim, as a copy.
+        """Return a copy of the slices of input at the indices index along dim.
 
         Args:
             input: The tensor.
-            dim: The axis along which index counts.
-            index: Numbers of slices, in int64 or int32, of one axis.
+            dim: The axis to which the indices apply.
+            index: The indices of slices, a vector of int64 or int32.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -1573,18 +1573,18 @@ class TensorMethods:
     @property
     def is_nested(self) -> builtins.bool: ...
     def is_nonzero(self) -> builtins.bool:
-        """Return whether the only element is not 0.
+        """Return whether the only element of input is not 0.
 
-        Raises  RuntimeError if there is not exactly one
+        Raises  RuntimeError if input does not have exactly one element
         """
     def is_pinned(self, device: DeviceLike = ...) -> builtins.bool:
         """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
     @property
     def is_quantized(self) -> builtins.bool: ...
     def is_same_size(self, other: Tensor) -> builtins.bool:
-        """Return whether the shapes agree."""
+        """Return whether the shapes are equal."""
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
-        """Return whether both are the same elements of the same memory."""
+        """Return whether both tensors consist of the same elements of the same memory."""
     def is_shared(self) -> builtins.bool:
         """Return whether other processes can share this tensor's memory. This is so after
         share_memory_() was called on it or its base, here or in the process that sent it.
@@ -1982,15 +1982,15 @@ class TensorMethods:
             tensor([0., 2.])
         """
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """Return input with the elements of source, in order, where mask is true.
+        """Return input with the elements of source, in order, written where mask is true.
 
-        Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+        Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
                 Note [Places outside] in indexing.py
         """
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """In-place version of masked_scatter: writes the result into this tensor and returns it."""
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+        """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
         number.
 
         Args:
@@ -2266,24 +2266,24 @@ class TensorMethods:
         memory, or with assign other itself, outside of its graph.
         """
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
-        """Return the view with the axes source moved to the places destination.
+        """Return a view with the axes `source` moved to the positions `destination`.
 
         Args:
             input: The tensor.
-            source: An axis, or several.
-            destination: Its new place, or theirs.
+            source: One axis or several axes.
+            destination: The new position of each of them.
 
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
             fastdist.Size([3, 4, 2])
         """
     def movedim(self, source: Any, destination: Any) -> Tensor:
-        """Return the view with the axes source moved to the places destination.
+        """Return a view with the axes `source` moved to the positions `destination`.
 
         Args:
             input: The tensor.
-            source: An axis, or several.
-            destination: Its new place, or theirs.
+            source: One axis or several axes.
+            destination: The new position of each of them.
 
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2326,16 +2326,16 @@ class TensorMethods:
             tensor([3., 6.])
         """
     def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-        """Return places in each row of input, drawn with probabilities in proportion to its values.
+        """Return indices into each row of input, drawn with probabilities proportional to its values.
 
         Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
-        Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
-                without replacement than there are places; on a device, which is not waited for,
-                chances are not looked at
+        Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
+                without replacement than a row has elements; weights on a device are not checked,
+                because that would wait for the device
 
         Args:
-            input: The weights, one row or several; not negative.
-            num_samples: How many indices for each row.
+            input: The weights, one row or several rows; they must not be negative.
+            num_samples: The number of indices for each row.
             replacement: Whether an index may be drawn twice.
             generator: The generator to draw from; the default one if None.
             out: A tensor into which the result is written, in place of a new one.
@@ -2416,20 +2416,20 @@ class TensorMethods:
     def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the sum over dim of the elements that are not NaN."""
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """Return the view of length elements along dim from start on.
+        """Return a view of `length` elements along dim, from index start on.
 
         Args:
             input: The tensor.
             dim: The axis.
             start: The first index.
-            length: How many indices.
+            length: The number of indices.
 
         Example:
             >>> torch.narrow(torch.arange(5), 0, 1, 3)
             tensor([1, 2, 3])
         """
     def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of length elements from start on along dim."""
+        """Return a copy of `length` elements along dim, from index start on."""
     def ne(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether elements differ; NaN differs from everything.
 
@@ -2628,7 +2628,7 @@ class TensorMethods:
                     [1, 0]])
         """
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-        """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
+        """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
     def norm(self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
         """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
         values.
@@ -2719,12 +2719,12 @@ class TensorMethods:
     def permute(self, *dims: Sizes) -> Tensor:
         """Return a view with the axes in the order dims.
 
-        Args:
+        *dims: All axes in their new order, as numbers or as one tuple.
             input: The tensor.
             *dims: The numbers of all axes in their new order, as numbers or as one tuple.
 
         Raises:
-            RuntimeError: An axis is missing or named twice.
+            RuntimeError: An axis is missing or given twice.
 
         Example:
             >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
@@ -2799,7 +2799,7 @@ class TensorMethods:
             tensor([3., 8.])
         """
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """Return input with source at index of its flat order, or added there."""
+        """Return input with source written at flat indices, or added there if accumulate."""
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """In-place version of put: writes the result into this tensor and returns it."""
     def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
@@ -2922,11 +2922,11 @@ class TensorMethods:
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         """In-place version of renorm: writes the result into this tensor and returns it."""
     def repeat(self, *repeats: Any) -> Tensor:
-        """Return input copied so many times along each axis; more numbers than axes add axes.
+        """Return input repeated along each axis; additional numbers add axes in front.
 
         Args:
             input: The tensor.
-            *repeats: How often, for each axis, as numbers or as one tuple.
+            *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
         Example:
             >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -2934,14 +2934,14 @@ class TensorMethods:
                     [1, 2, 1, 2]])
         """
     def repeat_interleave(self, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
-        """Return input with each element, or each slice along dim, repeated; of one tensor of counts
-        alone, each index as often as its count.
+        """Return input with each element, or each slice along dim, repeated. With a single argument,
+        which holds counts, return each index as often as its count.
 
         Args:
             input: The tensor; or the counts, if repeats is left out.
-            repeats: A count, or a tensor of one count for each.
-            dim: The axis; the flattened tensor if None.
-            output_size: The length of the result, if known: a GPU is not waited for then.
+            repeats: A count for all, or a tensor with one count for each element or slice.
+            dim: The axis; if None, input is flattened.
+            output_size: The length of the result. If given, the call does not wait for a GPU.
 
         Example:
             >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -2960,15 +2960,15 @@ class TensorMethods:
                 TypeError for a value that is not a bool
         """
     def reshape(self, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
-        """Return the elements under another shape: a view where strides allow, else a copy.
+        """Return the elements with another shape, as a view if strides allow it, otherwise as a copy.
 
-        Raises  RuntimeError if the sizes do not hold as many elements
+        Raises  RuntimeError if the number of elements differs
 
         Args:
             input: The tensor.
-            *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
-                and is worked out from the others.
-            shape: The same by name, as NumPy calls it.
+            *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
+                -1; it follows from the others.
+            shape: The same as sizes, under NumPy's name.
 
         Example:
             >>> torch.arange(6).reshape(2, -1)
@@ -2976,7 +2976,7 @@ class TensorMethods:
                     [3, 4, 5]])
         """
     def reshape_as(self, other: Tensor) -> Tensor:
-        """Return input in other's shape; a view where possible.
+        """Return input with the shape of other; a view where possible.
 
         Args:
             input: The tensor.
@@ -2987,7 +2987,7 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def resize(self, *sizes: Sizes) -> Tensor:
-        """Return the elements under other sizes: reshape is the newer name.
+        """Return the elements with other sizes; reshape is the newer name.
 
         Raises  RuntimeError for another number of elements
 
@@ -3002,20 +3002,20 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def resize_(self, *sizes: Sizes, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Change this tensor's sizes, in C order or as memory_format says; the old content of its
-        memory stays, new memory is not written. Return the tensor.
+        """Change this tensor's sizes, to C order or to the order of memory_format. The contents of its
+        memory are kept; new memory is uninitialized. Return the tensor.
 
         Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
-        Note    where the memory is too short, this tensor gets other memory, and views keep the old
+        Note    if the memory is too small, this tensor gets new memory, and views keep the old memory
         """
     def resize_as(self, tensor: Tensor) -> Tensor:
-        """Return the elements under another tensor's sizes: reshape_as is the newer name.
+        """Return the elements with the sizes of another tensor; reshape_as is the newer name.
 
         Raises  RuntimeError for another number of elements
         """
     def resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Give this tensor the sizes of another; with preserve_format, its channels last where they are
-        last there. Raises as resize_.
+        """Give this tensor the sizes of another one; with preserve_format, also its channels_last
+        order. Raises as resize_ does.
         """
     def resolve_conj(self) -> Tensor:
         """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
@@ -3029,11 +3029,11 @@ class TensorMethods:
     @property
     def retains_grad(self) -> builtins.bool: ...
     def roll(self, shifts: Any, dims: Sizes | None = None) -> Tensor:
-        """Return a copy shifted along dims; elements that leave at the end enter at the front.
+        """Return a copy shifted along dims; elements shifted past the end appear at the front.
 
         Args:
             input: The tensor.
-            shifts: By how many places, a number or one for each of dims.
+            shifts: The number of positions, one number or one for each of dims.
             dims: The axis or axes; the flattened tensor if None.
 
         Example:
@@ -3041,7 +3041,7 @@ class TensorMethods:
             tensor([3, 1, 2])
         """
     def rot90(self, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
-        """Return a copy turned by k quarters from the first of dims towards the second."""
+        """Return a copy rotated by k * 90 degrees, from the first axis of dims towards the second."""
     def round(self, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
         """Return each element rounded to so many decimals; halves go to the even neighbour.
 
@@ -3077,15 +3077,15 @@ class TensorMethods:
             tensor([0.5000, 1.0000])
         """
     def scatter(self, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
-        "multiply" it is combined with the old value.
+        """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
+        "multiply", src is combined with the old values.
 
         Args:
             input: The tensor.
-            dim: The axis along which index counts.
-            index: Numbers of elements along dim, in int64.
+            dim: The axis to which the indices apply.
+            index: Indices along dim, in int64.
             src: A tensor at least as large as index, or a number.
-            value: A number, in place of src.
+            value: A number, instead of src.
             reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3101,13 +3101,13 @@ class TensorMethods:
     def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
         """In-place version of scatter_add: writes the result into this tensor and returns it."""
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with src at index along dim; elements that share a place are reduced by sum,
-        prod, mean, amax or amin, with the old value unless include_self is False.
+        """Return input with src combined at index along dim. Elements with the same index are reduced
+        by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
         """
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of scatter_reduce: writes the result into this tensor and returns it."""
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
-        """Return the view of one index along dim, without that axis.
+        """Return a view at one index along dim, without that axis.
 
         Args:
             input: The tensor.
@@ -3119,14 +3119,14 @@ class TensorMethods:
             tensor([1, 3])
         """
     def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-        """Return a copy of input with src in the place of its slice at index along dim."""
+        """Return a copy of input with src written to its slice at index along dim."""
     def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Sizes = ..., stride: Any = None) -> Tensor:
-        """Let this tensor be other memory: that of a tensor, a storage or a part of one; none given, no
-        memory at all. Return the tensor.
+        """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage;
+        without arguments, no memory at all. Return the tensor.
 
-        Raises  RuntimeError for another dtype or device, for what leaves the storage, and for a leaf
-                or a result that requires grad outside of no_grad
-        Note    a storage does not grow, as PyTorch's may
+        Raises  RuntimeError for another dtype or device, for elements outside of the storage, and for a
+                tensor that requires grad, unless in no_grad
+        Note    unlike in PyTorch, a storage that is too small is not enlarged
         """
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
         """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
@@ -3243,7 +3243,7 @@ class TensorMethods:
     def sinh_(self) -> Tensor:
         """Return the hyperbolic sine."""
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of input with src in the place of start:end:step along dim."""
+        """Return a copy of input with src written to start:end:step along dim."""
     def slogdet(self, *, out: Any = None) -> return_types.slogdet:
         """Return (sign, logabsdet); see linalg.slogdet."""
     def smm(self, mat: Tensor) -> Tensor:
@@ -3287,13 +3287,13 @@ class TensorMethods:
     def sparse_mask(self, mask: Tensor) -> Tensor:
         """Return input's elements at the places of a sparse tensor, with repetitions."""
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-        """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+        """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths.
             dim: The axis to divide.
-            split_size: The same by the name that the method has.
+            split_size: The same as split_size_or_sections, under the name that the method uses.
 
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3302,7 +3302,7 @@ class TensorMethods:
             [[0], [1, 2, 3, 4]]
         """
     def split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of the lengths split_sizes along dim."""
+        """Return views with the lengths split_sizes along dim."""
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Return the square root of each element; NaN below 0.
 
@@ -3354,7 +3354,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            dim: The axis or axes to drop; all of length 1 if None.
+            dim: The axis or axes to remove; if None, all axes of length 1.
 
         Example:
             >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -3489,8 +3489,8 @@ class TensorMethods:
             tensor([[4., 6.]])
         """
     def sum_to_size(self, *size: Sizes) -> Tensor:
-        """Return the sum over the axes along which size would have to be broadcast to give input's
-        shape.
+        """Return the sum of input over the axes along which size would be broadcast to the shape of
+        input.
 
         Raises  RuntimeError if size does not broadcast to input's shape
         """
@@ -3507,17 +3507,17 @@ class TensorMethods:
             tensor([3., 2.])
         """
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-        """Return the view with two axes swapped."""
+        """Return a view with two axes swapped."""
     def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
         """In-place version of swapaxes: lets this tensor be that view, and returns it."""
     def swapdims(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-        """Return the view with two axes swapped."""
+        """Return a view with two axes swapped."""
     def swapdims_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
         """In-place version of swapdims: lets this tensor be that view, and returns it."""
     def symeig(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.eigh, or linalg.eigvalsh for values alone; UPLO='U' for upper=True."""
     def t(self) -> Tensor:
-        """Return the transpose of a tensor with at most two axes, as a view.
+        """Return a view of the transpose of a tensor with at most two axes.
 
         Raises  RuntimeError for more axes
 
@@ -3531,9 +3531,9 @@ class TensorMethods:
     def t_(self) -> Tensor:
         """In-place version of t: lets this tensor be that view, and returns it."""
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of the flattened input at index."""
+        """Return the elements of the flattened input at the indices index."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return input's elements at indices along dim, or of the flattened input."""
+        """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
         """Return the tangent of each element, an angle in radians.
 
@@ -3581,35 +3581,35 @@ class TensorMethods:
             tensor([0.0000, 0.7616])
         """
     def tensor_split(self, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
-        or of the parts that begin at the places given.
+        """Return views of parts along dim. An int is the number of parts, the first of which are longer
+        by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
         """
     def tile(self, *dims: Sizes) -> Tensor:
-        """Return input repeated; fewer numbers than axes leave the first axes alone.
+        """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
 
         Args:
             input: The tensor.
-            *dims: How often, for each of the last axes, as numbers or as one tuple.
+            *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
         Example:
             >>> torch.tile(torch.tensor([1, 2]), (2,))
             tensor([1, 2, 1, 2])
         """
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
-        """Return the tensor in another dtype or on another device; itself if nothing changes.
+        """Return the tensor in another dtype or on another device, or itself if nothing changes.
 
         Raises  RuntimeError for a device that does not exist
 
         Args:
             input: The tensor.
-            *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
+            *args: A dtype, a device, a device and a dtype, or a tensor whose dtype and device are used.
             dtype: The dtype of the result; unchanged if None.
-            device: Where the result lives; unchanged if None.
-            non_blocking: Whether a copy from pinned memory to a GPU, or from a GPU, may still run when
-                this returns.
+            device: The device of the result; unchanged if None.
+            non_blocking: Whether to return before a copy from pinned memory to a GPU, or from a GPU, is
+                complete.
             copy: Whether to copy even if nothing changes.
-            memory_format: The order of the elements in memory; what lies in another one is copied,
-                which PyTorch does for channels that lie last alone.
+            memory_format: The order of the elements in memory. A tensor in another order is copied; in
+                PyTorch this applies only to channels_last.
 
         Example:
             >>> torch.tensor([1, 2]).to(torch.float64)
@@ -3656,7 +3656,7 @@ class TensorMethods:
             indices=tensor([2, 0]))
         """
     def trace(self) -> Tensor:
-        """Return the sum of a matrix's diagonal.
+        """Return the sum of the main diagonal of a matrix.
 
         Args:
             input: The tensor.
@@ -3690,7 +3690,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+            diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
 
         Example:
             >>> torch.triu(torch.ones(2, 2))
@@ -3725,22 +3725,22 @@ class TensorMethods:
     def trunc_(self) -> Tensor:
         """Return input without its fraction; its gradient is 0."""
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Any:
-        """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
-        fastdist.FloatTensor.
+        """Return the tensor in dtype (input itself if it has that dtype). Without dtype, return the
+        name of input's type, such as fastdist.FloatTensor.
         """
     def type_as(self, other: Tensor) -> Tensor:
-        """Return input in other's dtype.
+        """Return input in the dtype of other.
 
         Args:
             input: The tensor.
-            other: The tensor whose dtype is taken.
+            other: The tensor whose dtype is used.
 
         Example:
             >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
             tensor([1., 2.], dtype=fastdist.float64)
         """
     def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return the views at each place along dim, without that axis.
+        """Return a view at each index along dim, without that axis.
 
         Args:
             input: The tensor.
@@ -3751,7 +3751,7 @@ class TensorMethods:
             [[1, 2], [3, 4]]
         """
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
-        """Return input with the axis dim seen as several."""
+        """Return input with the axis dim split into several axes."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """Return the view of all windows of size elements along dimension, step apart, as a last
         axis.
@@ -3817,11 +3817,11 @@ class TensorMethods:
     def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
         """Return the first of each run of equal elements (or slices along dim); waits for a device."""
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views along dim, chunks of them or fewer, all but the last of one size.
+        """Return at most `chunks` views along dim, all of the same size except the last one.
 
         Args:
             input: The tensor.
-            chunks: How many views to make.
+            chunks: The number of views to make.
             dim: The axis to divide.
 
         Example:
@@ -3829,13 +3829,13 @@ class TensorMethods:
             [[0, 1, 2], [3, 4]]
         """
     def unsafe_split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-        """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+        """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths.
             dim: The axis to divide.
-            split_size: The same by the name that the method has.
+            split_size: The same as split_size_or_sections, under the name that the method uses.
 
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3844,13 +3844,13 @@ class TensorMethods:
             [[0], [1, 2, 3, 4]]
         """
     def unsafe_split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of the lengths split_sizes along dim."""
+        """Return views with the lengths split_sizes along dim."""
     def unsqueeze(self, dim: builtins.int) -> Tensor:
-        """Return a view with an axis of length 1 put in at dim.
+        """Return a view with a new axis of length 1 at dim.
 
         Args:
             input: The tensor.
-            dim: Where the new axis stands; -1 is behind the last.
+            dim: The position of the new axis; -1 means after the last axis.
 
         Example:
             >>> torch.tensor([1, 2]).unsqueeze(1).shape
@@ -3884,10 +3884,10 @@ class TensorMethods:
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the inner product of two vectors, the first one's conjugates where it is complex."""
     def view(self, *size: Sizes) -> Tensor:
-        """Return the same elements under another shape, sharing memory; or, given a dtype, the same
-        bytes as elements of that dtype.
+        """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
+        dtype.
 
-        Raises  RuntimeError if no strides express that; use reshape, which copies then
+        Raises  RuntimeError if no strides express the shape; `reshape` copies in this case
 
         Args:
             input: The tensor.
@@ -3895,7 +3895,7 @@ class TensorMethods:
                 dtype.
 
         Returns:
-            A view: writing into it changes the tensor as well.
+            A view. Writing into it changes the tensor as well.
 
         Example:
             >>> x = torch.arange(6)
@@ -3906,7 +3906,7 @@ class TensorMethods:
             tensor([1065353216], dtype=fastdist.int32)
         """
     def view_as(self, other: Tensor) -> Tensor:
-        """Return the view of input in other's shape.
+        """Return a view of input with the shape of other.
 
         Args:
             input: The tensor.
@@ -3937,7 +3937,7 @@ class TensorMethods:
     @property
     def volatile(self) -> builtins.bool: ...
     def vsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-        """Return views of parts along the first axis of two or more."""
+        """Return views of parts along the first axis; input must have at least two axes."""
     def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return this tensor where condition holds, other elsewhere.
 

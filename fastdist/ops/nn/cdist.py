@@ -100,7 +100,7 @@ def _knowing_rows(distances: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
             whole = whole.reshape(*whole._layout.shape[: -len(shape)], *ones, *shape)
         rows.append(whole.expand(*layout.shape[:-2], *shape[-2:]))
     node = base._edge = RowDistances(base, *rows)
-    begin_node(node, node.edges, node.output_layout)  # again: it leads to newer Nodes
+    begin_node(node, node.edges, node.output_layout)  # repeated, because the edges are new
     return distances
 
 
