@@ -427,9 +427,9 @@ def acos_(input: Tensor) -> Tensor:
         tensor([0.0000, 1.5708])
     """
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def acosh_(input: Tensor) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
     """Return the averages of the last axis divided into output_size parts of nearly equal size."""
 def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -439,11 +439,11 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 
     Args:
         input: The tensor.
-        other: The second summand: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The second summand, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -454,12 +454,12 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, a
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + value * tensor1 / tensor2.
 
-    Raises  RuntimeError for the quotient of two integers
+    Raises  RuntimeError if tensor1 and tensor2 are integers
     """
 def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + value * tensor1 * tensor2.
 
-    Raises  RuntimeError for bools alone
+    Raises  RuntimeError if all operands are bool
     """
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
@@ -470,20 +470,20 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """Return beta * input + alpha * outer(vec1, vec2)."""
 def adjoint(input: Tensor) -> Tensor:
-    """Return a view with the last two axes swapped; of complex numbers the conjugates.
+    """Return a view with the last two axes swapped; complex numbers are conjugated.
 
     Raises  RuntimeError for a vector
     """
 def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return whether all elements over dim are not 0; true of nothing.
+    """Return whether all elements over dim are nonzero; True for no elements.
 
     Args:
         input: The tensor.
-        dim: The axis or axes to look along; all if None.
+        dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
 
     Returns:
-        A tensor of bool, of uint8 for uint8.
+        A tensor of bool; for uint8 input, of uint8.
 
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -504,7 +504,7 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
         True
     """
 def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+    """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -516,7 +516,7 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         tensor([7, 5])
     """
 def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+    """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -528,19 +528,21 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         tensor([1, 2])
     """
 def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
-    """Return the smallest and the largest along dim, or of all."""
+    """Return the minimum and the maximum of all elements, or along dim."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
+    """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
+    gradient is 0.
+    """
 def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return whether any element over dim is not 0; false of nothing.
+    """Return whether any element over dim is nonzero; False for no elements.
 
     Args:
         input: The tensor.
-        dim: The axis or axes to look along; all if None.
+        dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
 
     Returns:
-        A tensor of bool, of uint8 for uint8.
+        A tensor of bool; for uint8 input, of uint8.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -592,39 +594,39 @@ def arccos_(input: Tensor) -> Tensor:
         tensor([0.0000, 1.5708])
     """
 def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def arccosh_(input: Tensor) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def arcsin_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def arcsinh_(input: Tensor) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the angle in radians, from -pi to pi, of the point (other, input).
 
     Args:
         input: The tensor.
-        other: The first coordinates; a tensor that broadcasts with input.
+        other: The x coordinates of the points; a tensor that broadcasts with input.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
         tensor([0.7854])
     """
 def arctan_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def arctanh_(input: Tensor) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the index of the largest element, the first of several: along dim, or in the flattened
-    tensor.
+    """Return the index of the maximum, along dim or in the flattened tensor. If several elements
+    are equal, it is the first index.
 
     Args:
         input: The tensor.
@@ -639,8 +641,8 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         tensor([1, 0])
     """
 def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the index of the smallest element, the first of several: along dim, or in the
-    flattened tensor.
+    """Return the index of the minimum, along dim or in the flattened tensor. If several elements
+    are equal, it is the first index.
 
     Args:
         input: The tensor.
@@ -660,7 +662,7 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
     Args:
         input: The tensor.
         dim: The axis to sort along.
-        descending: Whether the largest comes first.
+        descending: Whether the largest element comes first.
         stable: Whether equal elements keep their order; here they always do.
 
     Example:
@@ -695,32 +697,32 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..
         True
     """
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def asin_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def asinh_(input: Tensor) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the angle in radians, from -pi to pi, of the point (other, input).
 
     Args:
         input: The tensor.
-        other: The first coordinates; a tensor that broadcasts with input.
+        other: The x coordinates of the points; a tensor that broadcasts with input.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
         tensor([0.7854])
     """
 def atan_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def atanh_(input: Tensor) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Return tensors with at least one axis; a 0-d tensor gets an axis of length 1."""
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
@@ -773,17 +775,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.i
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Return the number of successes of count trials with probability prob, in count's dtype."""
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that input and other share; of bools, whether both hold."""
+    """Return the bitwise AND of input and other; the logical AND for bools."""
 def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with its bits moved up by other places."""
+    """Return input with its bits shifted left by `other` bits."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that input lacks; of bools, the other one."""
+    """Return the bitwise complement of input; the logical NOT for bools."""
 def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that input or other has; of bools, whether one holds."""
+    """Return the bitwise OR of input and other; the logical OR for bools."""
 def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with its bits moved down by other places; the sign is kept."""
+    """Return input with its bits shifted right by `other` bits; the sign is kept."""
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that exactly one of input and other has."""
+    """Return the bitwise XOR of input and other; the logical XOR for bools."""
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """Return a block-diagonal matrix of tensors with at most two axes. Without tensors it has the
     shape (1, 0).
@@ -876,7 +878,7 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
         tensor([[5.]])
     """
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the smallest integer not below each element; the gradient is 0.
+    """Return each element rounded up to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -886,7 +888,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ 2., -1.])
     """
 def ceil_(input: Tensor) -> Tensor:
-    """Return the smallest integer not below each element; the gradient is 0.
+    """Return each element rounded up to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -932,13 +934,13 @@ def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[T
         [[0, 1, 2], [3, 4]]
     """
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-    None.
+    """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+    one may be None.
 
     Args:
         input: The tensor.
         min: The lower bound.
-        max: The upper bound; where it is below min, it wins.
+        max: The upper bound. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -951,15 +953,15 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp: writes the result into this tensor and returns it."""
 def clamp_max(input: Tensor, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-    """Return input, but no more than max."""
+    """Return the minimum of each element and max."""
 def clamp_max_(input: Tensor, max: Scalar | None) -> Tensor:
     """In-place version of clamp_max: writes the result into this tensor and returns it."""
 def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-    """Return the larger of each element and min.
+    """Return the maximum of each element and min.
 
     Args:
         input: The tensor.
-        min: The lower bound: a number or a tensor.
+        min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -969,13 +971,13 @@ def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -
 def clamp_min_(input: Tensor, min: Scalar | None) -> Tensor:
     """In-place version of clamp_min: writes the result into this tensor and returns it."""
 def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-    None.
+    """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+    one may be None.
 
     Args:
         input: The tensor.
         min: The lower bound.
-        max: The upper bound; where it is below min, it wins.
+        max: The upper bound. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1008,9 +1010,9 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
     """Return all combinations of r elements of a vector as rows, in order of position."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return complex numbers of their parts, which broadcast and are of one dtype.
+    """Return complex numbers made from their parts, which broadcast and must have the same dtype.
 
-    Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
+    Raises  RuntimeError for parts of other dtypes than float32 and float64, or of different dtypes
     """
 def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return tensors joined along an axis; the lengths of their other axes must be equal.
@@ -1045,12 +1047,12 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
                 [3, 4]])
     """
 def conj(input: Tensor) -> Tensor:
-    """Return the view of complex numbers as their conjugates; real numbers themselves.
+    """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
 
-    Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
-            computes the conjugates again: resolve a view that is read often. It is an instance of a
-            subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
-            an instance of that subclass. For sparse numbers it is a copy
+    Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
+            resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
+            read often. The view is an instance of a subclass of Tensor: use isinstance(), not
+            type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
 
     Args:
         input: The tensor.
@@ -1060,7 +1062,7 @@ def conj(input: Tensor) -> Tensor:
         tensor([1.-2.j])
     """
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the conjugates of complex numbers; real numbers themselves."""
+    """Return the conjugates of complex numbers; real tensors are returned unchanged."""
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
@@ -1111,11 +1113,11 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Sequence[builtins.int], dilation: Sequence[builtins.int], transposed: builtins.bool, output_padding: Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """Return a convolution of a batch, transposed or not, along the spatial axes of weight."""
 def copysign(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the sign of other, zeros and NaNs included."""
+    """Return input with the sign of other; this includes the signs of zeros and NaNs."""
 def corrcoef(input: Tensor) -> Tensor:
     """Return the correlations of the rows of input, between -1 and 1."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the cosine of each element, an angle in radians.
+    """Return the cosine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -1128,7 +1130,7 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1.0000, 0.5403])
     """
 def cos_(input: Tensor) -> Tensor:
-    """Return the cosine of each element, an angle in radians.
+    """Return the cosine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -1141,15 +1143,15 @@ def cos_(input: Tensor) -> Tensor:
         tensor([1.0000, 0.5403])
     """
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine of each element."""
 def cosh_(input: Tensor) -> Tensor:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine of each element."""
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
     """Return the cosine of the angle between x1 and x2 along dim. Norms smaller than eps are
     replaced by eps.
     """
 def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-    """Return how many elements over dim are not 0."""
+    """Return the number of nonzero elements over dim."""
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """Return the covariances of the rows of input; fweights says how often each column was seen,
     aweights how much it counts.
@@ -1159,34 +1161,36 @@ def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out:
     given.
     """
 def cummax(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
-    """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+    """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
 def cummin(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
-    """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+    """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
 def cumprod(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the running product along dim.
+    """Return the cumulative product along dim.
 
-    Dtype   integers and bool multiply in int64; floating -> the same
+    Dtype   integers and bool are multiplied in int64; floating -> the same
     """
 def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the running sum along dim.
+    """Return the cumulative sum along dim.
 
-    Dtype   integers and bool add in int64; floating -> the same
+    Dtype   integers and bool are added in int64; floating -> the same
 
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype to add in, and of the result.
+        dtype: The dtype in which to add, and of the result.
 
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
         tensor([1, 3, 6])
     """
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integrals of y up to each place along dim but the first, by trapezoids."""
+    """Return the cumulative integrals of y along dim by the trapezoidal rule, without the
+    first 0.
+    """
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return an angle in degrees as radians."""
+    """Convert angles from degrees to radians."""
 def deg2rad_(input: Tensor) -> Tensor:
-    """Return an angle in degrees as radians."""
+    """Convert angles from degrees to radians."""
 def det(input: Tensor) -> Tensor:
     """Return the determinant; see linalg.det."""
 def detach(input: Tensor) -> Tensor:
@@ -1231,15 +1235,15 @@ def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, di
 def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
     """Return a copy of input with src written to the diagonal of dim1 and dim2."""
 def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the differences between neighbours along dim, n times over; prepend and append are
-    joined to input first.
+    """Return the n-th differences of neighbours along dim, after joining prepend and append to
+    input.
 
     Args:
         input: The tensor.
-        n: How often differences are taken.
+        n: How many times to take differences.
         dim: The axis.
-        prepend: A tensor to put before input.
-        append: A tensor to put behind input.
+        prepend: A tensor to insert before input.
+        append: A tensor to append to input.
 
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1250,11 +1254,11 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def dist(input: Tensor, other: Tensor, p: builtins.float = 2) -> Tensor:
     """Return the norm of input - other."""
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+    """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
     Args:
-        input: The dividend: a tensor or a number.
-        other: The divisor: a tensor or a number.
+        input: The dividend, a tensor or a number.
+        other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -1269,11 +1273,11 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         tensor([ 3, -4])
     """
 def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+    """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
     Args:
-        input: The dividend: a tensor or a number.
-        other: The divisor: a tensor or a number.
+        input: The dividend, a tensor or a number.
+        other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -1363,7 +1367,7 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         fastdist.Size([2, 3])
     """
 def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether elements are equal; NaN equals nothing.
+    """Return whether elements are equal; NaN is not equal to anything.
 
     Args:
         input: The tensor.
@@ -1388,15 +1392,15 @@ def equal(input: Tensor, other: Tensor) -> builtins.bool:
         True
     """
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the error function."""
+    """Return the error function of each element."""
 def erf_(input: Tensor) -> Tensor:
-    """Return the error function."""
+    """Return the error function of each element."""
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 1 - erf(input), exact where erf is nearly 1."""
+    """Return 1 - erf(input), precise even where erf is nearly 1."""
 def erfc_(input: Tensor) -> Tensor:
-    """Return 1 - erf(input), exact where erf is nearly 1."""
+    """Return 1 - erf(input), precise even where erf is nearly 1."""
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose erf is input."""
+    """Return the inverse error function of each element."""
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return e to the power of each element.
 
@@ -1411,9 +1415,9 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1.0000, 2.7183])
     """
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 2 to the power of input."""
+    """Return 2 to the power of each element."""
 def exp2_(input: Tensor) -> Tensor:
-    """Return 2 to the power of input."""
+    """Return 2 to the power of each element."""
 def exp_(input: Tensor) -> Tensor:
     """Return e to the power of each element.
 
@@ -1428,9 +1432,9 @@ def exp_(input: Tensor) -> Tensor:
         tensor([1.0000, 2.7183])
     """
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return exp(input) - 1, exact near 0."""
+    """Return exp(input) - 1, precise near 0."""
 def expm1_(input: Tensor) -> Tensor:
-    """Return exp(input) - 1, exact near 0."""
+    """Return exp(input) - 1, precise near 0."""
 def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return an (n, m) matrix with ones on the main diagonal and zeros elsewhere.
 
@@ -1454,9 +1458,9 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
     """
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def fix_(input: Tensor) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim merged; a view where possible.
 
@@ -1486,11 +1490,11 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """Return a copy with the order of rows reversed."""
 def float_power(input: Scalar, exponent: Scalar, *, out: Tensor | None = None) -> Tensor:
-    """Return input to the power of exponent, computed in float64, of complex numbers in
-    complex128.
+    """Return input to the power of exponent, computed in float64, or in complex128 if an operand is
+    complex.
     """
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the largest integer not above each element; the gradient is 0.
+    """Return each element rounded down to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -1500,7 +1504,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ 1., -2.])
     """
 def floor_(input: Tensor) -> Tensor:
-    """Return the largest integer not above each element; the gradient is 0.
+    """Return each element rounded down to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -1510,23 +1514,23 @@ def floor_(input: Tensor) -> Tensor:
         tensor([ 1., -2.])
     """
 def floor_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the largest integer not above input / other.
+    """Return input / other rounded down.
 
     Raises  RuntimeError for an integer divided by zero, and in a backward pass
     """
 def fmax(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the larger one; where one is NaN, the other."""
+    """Return the larger of two elements; if one is NaN, return the other one."""
 def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the smaller one; where one is NaN, the other."""
+    """Return the smaller of two elements; if one is NaN, return the other one."""
 def fmod(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+    """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the fraction of input, with its sign."""
+    """Return the fractional part of input, which has the sign of input."""
 def frac_(input: Tensor) -> Tensor:
-    """Return the fraction of input, with its sign."""
+    """Return the fractional part of input, which has the sign of input."""
 def frexp(input: Tensor, *, out: Any = None) -> Any:
-    """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
-    without its sign; waits for a device.
+    """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
+    This waits for a device.
 
     Dtype   exponent is int32
     Raises  RuntimeError for integers and bool
@@ -1604,9 +1608,9 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
                 [4, 3]])
     """
 def gcd(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the greatest common divisor, never negative."""
+    """Return the greatest common divisor of integers; it is never negative."""
 def gcd_(input: Tensor, other: Operand) -> Tensor:
-    """Return the greatest common divisor, never negative."""
+    """Return the greatest common divisor of integers; it is never negative."""
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input >= other."""
 def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
@@ -1646,31 +1650,31 @@ def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Return input, with elements in [-lambd, lambd] set to 0."""
 def heaviside(input: Operand, values: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return 0 below zero, 1 above it, and values at zero."""
+    """Return 0 for negative input, 1 for positive input, and values where input is 0."""
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return how many elements fall into each of bins equal intervals from min to max, or from the
-    smallest to the largest if both are 0; others do not count.
+    """Return the number of elements in each of `bins` equal intervals from min to max. If both are
+    0, they are the smallest and the largest element. Elements outside are ignored.
     """
 def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
-    """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
-    bins is a number of equal ones, or the edges.
+    """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
+    of their weights. bins is a number of equal intervals, or a sequence of edges.
     """
 def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False) -> Any:
-    """Return (hist, bin_edges): how many points, or what sum of weights, fall into each box; input
-    holds the points in its last axis.
+    """Return (hist, bin_edges), where hist has the number of points in each box, or the sum of
+    their weights. The last axis of input holds the coordinates of a point.
 
-    bins is a number of equal intervals for all axes, one for each, or for each the edges; range the
-    outermost edges of each axis, one behind the other.
+    bins is a number of equal intervals for all axes, a sequence of such numbers, or a sequence of
+    edges for each axis. range holds the outermost edges of all axes in one sequence.
 
-    Shape   (..., D) -> D lengths
-    Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
+    Shape   (..., D) -> D axes
+    Raises  RuntimeError unless bins has D items, and range 2 * D
     """
 def hsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the second axis, or along the only axis of a vector."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join tensors horizontally: vectors along axis 0, all others along axis 1."""
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return sqrt(input**2 + other**2) without overflow in between.
+    """Return sqrt(input**2 + other**2) without intermediate overflow.
 
     Raises  RuntimeError for integers
     """
@@ -1683,7 +1687,7 @@ def igamma(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tens
 def igammac(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the regularised upper incomplete gamma function of input at other."""
 def imag(input: Tensor) -> Tensor:
-    """Return the view of the imaginary parts of complex numbers.
+    """Return a view of the imaginary parts of complex numbers.
 
     Raises  RuntimeError for real numbers
     """
@@ -1731,7 +1735,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def is_complex(input: Tensor) -> builtins.bool:
     """Return whether the dtype of input is complex."""
 def is_conj(input: Tensor) -> builtins.bool:
-    """Return whether it is a view of complex numbers as their conjugates."""
+    """Return whether the tensor is a lazily conjugated view."""
 def is_floating_point(input: Tensor) -> builtins.bool:
     """Return whether the dtype of input is floating.
 
@@ -1743,7 +1747,7 @@ def is_floating_point(input: Tensor) -> builtins.bool:
         True
     """
 def is_neg(input: Tensor) -> builtins.bool:
-    """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+    """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
 def is_nonzero(input: Tensor) -> builtins.bool:
     """Return whether the only element of input is not 0.
 
@@ -1781,7 +1785,7 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
         tensor([ True, False])
     """
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return whether input is neither an infinity nor NaN.
+    """Return whether input is neither infinite nor NaN.
 
     Args:
         input: The tensor.
@@ -1794,9 +1798,9 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ True, False, False])
     """
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return which of elements are among test_elements; a NaN is among none."""
+    """Return which of elements occur in test_elements; NaN never does."""
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return whether input is an infinity.
+    """Return whether input is inf or -inf.
 
     Args:
         input: The tensor.
@@ -1826,7 +1830,7 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return whether input is +inf."""
 def isreal(input: Tensor) -> Tensor:
-    """Return where the imaginary part is 0: for real numbers everywhere."""
+    """Return True where the imaginary part is 0, which includes all real numbers."""
 def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
     """Return the signal whose stretches have these transforms: the input of stft with the same
     arguments; for other transforms the signal whose stretches are nearest, by squares.
@@ -1838,7 +1842,7 @@ def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = 
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
 def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
-    """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+    """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
 def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
     """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
@@ -1855,13 +1859,15 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the least common multiple of integers, never negative; 0 where one is 0."""
+    """Return the least common multiple of integers; it is never negative, and 0 if an
+    operand is 0.
+    """
 def lcm_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of lcm: writes the result into this tensor and returns it."""
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input * 2**other.
 
-    Dtype   a floating input times a power of integers keeps its dtype
+    Dtype   a floating input keeps its dtype if other is an integer
     """
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of ldexp: writes the result into this tensor and returns it."""
@@ -1870,11 +1876,12 @@ def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input + weight * (end - input).
 
-    Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+    Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
+            dtype that is not 0-d
 
     Args:
         input: The tensor.
-        end: The tensor at weight 1.
+        end: The result for weight 1.
         weight: A number or a tensor.
 
     Example:
@@ -1886,7 +1893,7 @@ def less(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor
 def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input <= other."""
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return log of the absolute value of gamma(input)."""
+    """Return the logarithm of the absolute value of gamma(input)."""
 def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return `steps` evenly spaced numbers from start to end, both included.
 
@@ -1905,7 +1912,7 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the natural logarithm of each element; -inf at 0, NaN below.
+    """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1918,7 +1925,7 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.6931,   -inf])
     """
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1928,7 +1935,7 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([2.])
     """
 def log10_(input: Tensor) -> Tensor:
-    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1938,7 +1945,7 @@ def log10_(input: Tensor) -> Tensor:
         tensor([2.])
     """
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the natural logarithm of 1 plus each element, exact near 0.
+    """Return the natural logarithm of 1 plus each element, precise near 0.
 
     Args:
         input: The tensor.
@@ -1948,7 +1955,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.6931])
     """
 def log1p_(input: Tensor) -> Tensor:
-    """Return the natural logarithm of 1 plus each element, exact near 0.
+    """Return the natural logarithm of 1 plus each element, precise near 0.
 
     Args:
         input: The tensor.
@@ -1958,7 +1965,7 @@ def log1p_(input: Tensor) -> Tensor:
         tensor([0.0000, 0.6931])
     """
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1968,7 +1975,7 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([3., 0.])
     """
 def log2_(input: Tensor) -> Tensor:
-    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1978,7 +1985,7 @@ def log2_(input: Tensor) -> Tensor:
         tensor([3., 0.])
     """
 def log_(input: Tensor) -> Tensor:
-    """Return the natural logarithm of each element; -inf at 0, NaN below.
+    """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -2089,12 +2096,12 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor |
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> return_types.lu_unpack:
     """Return (P, L, U) from the result of lu_factor; unrequested ones are empty."""
 def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with elements replaced by value where mask holds.
+    """Return input with elements replaced by value where mask is true.
 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
-        value: A number, or a tensor without axes.
+        value: A number or a 0-d tensor.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2144,7 +2151,8 @@ def matrix_rank(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.matrix_rank, where `symmetric` is called `hermitian`."""
 @overload
 def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2154,10 +2162,11 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2168,7 +2177,8 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2178,10 +2188,11 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2192,7 +2203,8 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2202,10 +2214,11 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2244,7 +2257,7 @@ def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: S
 def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+    """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
     Args:
         input: The tensor.
@@ -2255,7 +2268,7 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
         tensor([3, 5])
     """
 def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the mean over dim, or over all axes; NaN of nothing.
+    """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
     Raises  RuntimeError for integers and bool, unless dtype is floating
 
@@ -2263,10 +2276,10 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype in which to compute, and of the result.
 
     Returns:
-        A tensor without the axes dim, or with these at length 1 for keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
     Example:
         >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
@@ -2274,7 +2287,7 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
     """
 @overload
 def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the lower median of all elements, or along dim; NaN if there is one.
+    """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
     Args:
         input: The tensor.
@@ -2291,7 +2304,7 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
-    """Return the lower median of all elements, or along dim; NaN if there is one.
+    """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
     Args:
         input: The tensor.
@@ -2324,7 +2337,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
     """
 @overload
 def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2334,10 +2348,11 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2348,7 +2363,8 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2358,10 +2374,11 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2372,7 +2389,8 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2382,10 +2400,11 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2395,7 +2414,7 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         tensor([1, 2])
     """
 def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+    """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
     Args:
         input: The tensor.
@@ -2422,8 +2441,9 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [3.]])
     """
 def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-    """Return (values, indices) of the most common value along dim: the smallest of equally common
-    ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
+    """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
+    smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
+    positions.
     """
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with the axes `source` moved to the positions `destination`.
@@ -2450,7 +2470,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         fastdist.Size([3, 4, 2])
     """
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input in order along its first axis."""
+    """Return input sorted along its first axis."""
 def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input * other.
 
@@ -2461,7 +2481,7 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         other: The right factor: a tensor or a number.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2496,7 +2516,7 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
         other: The right factor: a tensor or a number.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2511,9 +2531,9 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
 
     Args:
         input: The tensor.
-        nan: The replacement of NaN; 0 if None.
-        posinf: The replacement of inf; the largest number of the dtype if None.
-        neginf: The replacement of -inf; the smallest number of the dtype if None.
+        nan: The replacement for NaN; 0 if None.
+        posinf: The replacement for inf; the largest number of the dtype if None.
+        neginf: The replacement for -inf; the smallest number of the dtype if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -2529,12 +2549,16 @@ def nanmean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = N
     """
 @overload
 def nanmedian(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    along dim.
+    """
 @overload
 def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    along dim.
+    """
 def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Return the quantiles q of the elements that are not NaN."""
+    """Return the quantiles of the elements that are not NaN, for the probabilities q."""
 def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the sum over dim of the elements that are not NaN."""
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
@@ -2553,7 +2577,7 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builti
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """Return a copy of `length` elements along dim, from index start on."""
 def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether elements differ; NaN differs from everything.
+    """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
         input: The tensor.
@@ -2567,7 +2591,7 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         tensor([ True, False])
     """
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2577,7 +2601,7 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1,  2])
     """
 def neg_(input: Tensor) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2587,7 +2611,7 @@ def neg_(input: Tensor) -> Tensor:
         tensor([-1,  2])
     """
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2597,7 +2621,7 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1,  2])
     """
 def negative_(input: Tensor) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2607,8 +2631,8 @@ def negative_(input: Tensor) -> Tensor:
         tensor([-1,  2])
     """
 def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the floating-point number next to input on the way to other, which it is if both are
-    equal: then it has no gradient, else input's is 1.
+    """Return the next floating-point number after input in the direction of other, or other if both
+    are equal. The gradient of input is 1, and 0 where both are equal.
     """
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
@@ -2661,8 +2685,8 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
     """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
 def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
-    values.
+    """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
+    singular values of a matrix.
 
     Args:
         input: The tensor.
@@ -2681,7 +2705,7 @@ def normal(mean: Any, std: Any = 1.0, size: Sizes | None = None, *, generator: G
     broadcast.
     """
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether elements differ; NaN differs from everything.
+    """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
         input: The tensor.
@@ -2798,7 +2822,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
             not checked, and give NaN
     """
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the complex numbers at a distance from 0 and an angle, in radians.
+    """Return complex numbers with the given absolute values and angles, in radians.
 
     Raises  RuntimeError as complex does
     """
@@ -2815,7 +2839,7 @@ def positive(input: Tensor) -> Tensor:
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer to a negative integer number
+    Raises  RuntimeError for an integer raised to a Python number that is a negative integer
 
     Args:
         input: The base: a tensor or a number.
@@ -2835,13 +2859,13 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the product over dim, or over all axes.
 
-    Dtype   integers and bool multiply in int64; floating -> the same
+    Dtype   integers and bool are multiplied in int64; floating -> the same
 
     Args:
         input: The tensor.
-        dim: The axis to multiply along; all if None.
+        dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to multiply in, and of the result.
+        dtype: The dtype in which to multiply, and of the result.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -2863,24 +2887,24 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool 
 def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
     """Return (Q, R); linalg.qr is its successor."""
 def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
-    there is one.
+    """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+    if any element is NaN.
 
     Args:
         input: The tensor.
-        q: A share from 0 to 1, or a tensor of shares.
+        q: A probability from 0 to 1, or a tensor of probabilities.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+        interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
         tensor(2.)
     """
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return an angle in radians as degrees."""
+    """Convert angles from radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
-    """Return an angle in radians as degrees."""
+    """Convert angles from radians to degrees."""
 def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return numbers drawn from the uniform distribution over [0, 1).
 
@@ -3000,9 +3024,9 @@ def ravel(input: Tensor) -> Tensor:
         fastdist.Size([6])
     """
 def real(input: Tensor) -> Tensor:
-    """Return the view of the real parts of complex numbers; real numbers themselves."""
+    """Return a view of the real parts of complex numbers; real tensors are returned unchanged."""
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 1 over each element.
+    """Return 1 divided by each element.
 
     Args:
         input: The tensor.
@@ -3012,7 +3036,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.5000, 0.2500])
     """
 def reciprocal_(input: Tensor) -> Tensor:
-    """Return 1 over each element.
+    """Return 1 divided by each element.
 
     Args:
         input: The tensor.
@@ -3042,12 +3066,10 @@ def relu_(input: Tensor) -> Tensor:
         tensor([0., 2.])
     """
 def remainder(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input - floor(input / other) * other: what Python's % gives, with the sign of
-    other.
-    """
+    """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
 def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
-    """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
-    it.
+    """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
+    norm maxnorm.
     """
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
     """Return input with each element, or each slice along dim, repeated. With a single argument,
@@ -3086,9 +3108,9 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryForm
     order. Raises as resize_ does.
     """
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
+    """Return a copy of a conjugated view; any other tensor is returned unchanged."""
 def resolve_neg(input: Tensor) -> Tensor:
-    """Return the numbers of a negated view in separate memory; any other tensor itself."""
+    """Return a copy of a negated view; any other tensor is returned unchanged."""
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """Return the dtype to which two tensors or numbers promote."""
 def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
@@ -3116,11 +3138,11 @@ def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
 def rot90(input: Tensor, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
     """Return a copy rotated by k * 90 degrees, from the first axis of dims towards the second."""
 def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
-    """Return each element rounded to so many decimals; halves go to the even neighbour.
+    """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
     Args:
         input: The tensor.
-        decimals: How many; negative ones round to tens, hundreds and so on.
+        decimals: The number of decimals; negative ones round to tens, hundreds and so on.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -3136,7 +3158,7 @@ def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 
     drawn from [lower, upper) for each element; otherwise it is the mean of the two.
     """
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 1 over the square root of each element.
+    """Return 1 divided by the square root of each element.
 
     Args:
         input: The tensor.
@@ -3146,7 +3168,7 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.5000, 1.0000])
     """
 def rsqrt_(input: Tensor) -> Tensor:
-    """Return 1 over the square root of each element.
+    """Return 1 divided by the square root of each element.
 
     Args:
         input: The tensor.
@@ -3218,7 +3240,9 @@ def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Restore a state of the CPU's default generator that get_rng_state returned."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+    """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+    values.
+    """
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
@@ -3256,9 +3280,9 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1.,  0.,  1.])
     """
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return whether input carries a minus sign, as -0.0 does."""
+    """Return whether the sign bit of input is set, as for -0.0."""
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sine of each element, an angle in radians.
+    """Return the sine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3271,7 +3295,7 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.8415])
     """
 def sin_(input: Tensor) -> Tensor:
-    """Return the sine of each element, an angle in radians.
+    """Return the sine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3284,13 +3308,13 @@ def sin_(input: Tensor) -> Tensor:
         tensor([0.0000, 0.8415])
     """
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return sin(pi * input) / (pi * input), 1 at 0."""
+    """Return sin(pi * input) / (pi * input), and 1 at 0."""
 def sinc_(input: Tensor) -> Tensor:
-    """Return sin(pi * input) / (pi * input), 1 at 0."""
+    """Return sin(pi * input) / (pi * input), and 1 at 0."""
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine of each element."""
 def sinh_(input: Tensor) -> Tensor:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine of each element."""
 def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
     """Return a copy of input with src written to start:end:step along dim."""
 def slogdet(input: Tensor, *, out: Any = None) -> return_types.slogdet:
@@ -3314,12 +3338,12 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
 def solve(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
 def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
-    """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+    """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
 
     Args:
         input: The tensor.
         dim: The axis.
-        descending: Whether the largest comes first.
+        descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
 
     Returns:
@@ -3436,14 +3460,14 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
                 [2, 4]])
     """
 def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the standard deviation over dim: the root of the variance; see var.
+    """Return the standard deviation over dim, the square root of the variance; see var.
 
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+        correction: The number to subtract from the number of elements. None means 1, or 0 if
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3469,11 +3493,11 @@ def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 
     Args:
         input: The tensor.
-        other: The subtrahend: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The subtrahend, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3486,11 +3510,11 @@ def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out
 
     Args:
         input: The tensor.
-        other: The subtrahend: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The subtrahend, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3500,16 +3524,16 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
     """Return the sum over dim, or over all axes.
 
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
-    Dtype   integers and bool add in int64; floating -> the same
+    Dtype   integers and bool are added in int64; floating -> the same
 
     Args:
         input: The tensor.
-        dim: The axis or axes to add up; all if None.
+        dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to add in, and of the result.
+        dtype: The dtype in which to add, and of the result.
 
     Returns:
-        A tensor without the axes dim, or with these at length 1 for keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
     Raises:
         IndexError: An axis does not exist.
@@ -3563,7 +3587,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return elements of input at indices along dim, or of the flattened input if dim is None."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the tangent of each element, an angle in radians.
+    """Return the tangent of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3573,7 +3597,7 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.])
     """
 def tan_(input: Tensor) -> Tensor:
-    """Return the tangent of each element, an angle in radians.
+    """Return the tangent of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3652,14 +3676,14 @@ def tile(input: Tensor, *dims: Sizes) -> Tensor:
         tensor([1, 2, 1, 2])
     """
 def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
-    """Return the k largest or smallest elements along dim, in order.
+    """Return the k largest or smallest elements along dim, sorted.
 
     Args:
         input: The tensor.
-        k: How many.
+        k: The number of elements.
         dim: The axis.
-        largest: Whether to take the largest, else the smallest.
-        sorted: Ignored: they are always in order.
+        largest: Whether to return the largest elements, or the smallest ones.
+        sorted: Ignored: the elements are always sorted.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -3687,9 +3711,13 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         fastdist.Size([4, 3, 2])
     """
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
+    dx (1).
+    """
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
+    dx (1).
+    """
 def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
     """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -3711,11 +3739,11 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
 def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
     """Return the rows and columns of a matrix's elements on and above a diagonal, in order."""
 def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+    """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
     Args:
-        input: The dividend: a tensor or a number.
-        other: The divisor: a tensor or a number.
+        input: The dividend, a tensor or a number.
+        other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3730,9 +3758,9 @@ def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = N
         tensor([ 3, -4])
     """
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def trunc_(input: Tensor) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return a view at each index along dim, without that axis.
 
@@ -3748,17 +3776,17 @@ def unflatten(input: Tensor, dim: builtins.int, sizes: Sequence[builtins.int]) -
     """Return input with the axis dim split into several axes."""
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-    number.
+    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+    their number.
 
     Raises  RuntimeError for slices without elements
 
     Args:
         input: The tensor.
-        sorted: Ignored: they are always in order.
-        return_inverse: Whether to return for each element its index in the result as well.
-        return_counts: Whether to return how often each occurs as well.
-        dim: The axis whose slices are compared; elements if None.
+        sorted: Ignored: the elements are always sorted.
+        return_inverse: Whether to also return, for each element, its index in the result.
+        return_counts: Whether to also return how often each element occurs.
+        dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
         A tensor, or a tuple of it, the inverse and the counts.
@@ -3769,17 +3797,17 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[F
     """
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-    number.
+    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+    their number.
 
     Raises  RuntimeError for slices without elements
 
     Args:
         input: The tensor.
-        sorted: Ignored: they are always in order.
-        return_inverse: Whether to return for each element its index in the result as well.
-        return_counts: Whether to return how often each occurs as well.
-        dim: The axis whose slices are compared; elements if None.
+        sorted: Ignored: the elements are always sorted.
+        return_inverse: Whether to also return, for each element, its index in the result.
+        return_counts: Whether to also return how often each element occurs.
+        dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
         A tensor, or a tuple of it, the inverse and the counts.
@@ -3790,10 +3818,14 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
     """
 @overload
 def unique_consecutive(input: Tensor, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+    """Return the first of each run of equal elements, or of slices along dim. Waits for a
+    device.
+    """
 @overload
 def unique_consecutive(input: Tensor, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+    """Return the first of each run of equal elements, or of slices along dim. Waits for a
+    device.
+    """
 def unravel_index(indices: Tensor, shape: Sizes) -> tuple[Tensor, ...]:
     """Return one index per axis of shape for each flat index."""
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
@@ -3839,15 +3871,15 @@ def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
 def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
     """Return the powers of a vector's elements as rows, the highest first unless increasing."""
 def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the variance over dim: the sum of squared deviations over the number of elements minus
-    correction.
+    """Return the variance over dim: the sum of squared deviations divided by (number of elements -
+    correction).
 
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+        correction: The number to subtract from the number of elements. None means 1, or 0 if
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3862,13 +3894,13 @@ def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: 
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the inner product of two vectors, the first one's conjugates where it is complex."""
 def view_as_complex(input: Tensor) -> Tensor:
-    """Return the view of pairs of real numbers along the last axis as complex ones.
+    """Return a view of pairs of real numbers along the last axis as complex numbers.
 
-    Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
-            lie so
+    Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
+            do not allow the view
     """
 def view_as_real(input: Tensor) -> Tensor:
-    """Return the view of complex numbers as pairs of real ones, along a new last axis.
+    """Return a view of complex numbers as pairs of real numbers along a new last axis.
 
     Raises  RuntimeError for real numbers
 
@@ -3885,16 +3917,17 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join tensors vertically: along axis 0, with vectors as rows."""
 @overload
 def where(condition: Operand) -> tuple[Tensor, ...]:
-    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+    """Return input where condition is true, and other elsewhere. With condition alone, return the
+    indices where it is true.
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition holds: a tensor or a number.
+        input: The values where condition is true, a tensor or a number.
         other: The values elsewhere.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
 
     Example:
@@ -3904,16 +3937,17 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
     """
 @overload
 def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor:
-    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+    """Return input where condition is true, and other elsewhere. With condition alone, return the
+    indices where it is true.
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition holds: a tensor or a number.
+        input: The values where condition is true, a tensor or a number.
         other: The values elsewhere.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
 
     Example:
@@ -3922,9 +3956,9 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
         tensor([0., 2.])
     """
 def xlogy(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    """Return input * log(other), or 0 where input is 0 and other is not NaN."""
 def xlogy_(input: Tensor, other: Operand) -> Tensor:
-    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    """Return input * log(other), or 0 where input is 0 and other is not NaN."""
 def zero_(input: Tensor) -> Tensor:
     """Write 0 into every element."""
 def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:

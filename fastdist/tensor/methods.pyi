@@ -215,9 +215,9 @@ class TensorMethods:
             tensor([0.0000, 1.5708])
         """
     def acosh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def acosh_(self) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def add(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input + alpha * other.
 
@@ -225,11 +225,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The second summand: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The second summand, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -242,11 +242,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The second summand: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The second summand, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -259,22 +259,22 @@ class TensorMethods:
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input + value * tensor1 / tensor2.
 
-        Raises  RuntimeError for the quotient of two integers
+        Raises  RuntimeError if tensor1 and tensor2 are integers
         """
     def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1) -> Tensor:
         """Return input + value * tensor1 / tensor2.
 
-        Raises  RuntimeError for the quotient of two integers
+        Raises  RuntimeError if tensor1 and tensor2 are integers
         """
     def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input + value * tensor1 * tensor2.
 
-        Raises  RuntimeError for bools alone
+        Raises  RuntimeError if all operands are bool
         """
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1) -> Tensor:
         """Return input + value * tensor1 * tensor2.
 
-        Raises  RuntimeError for bools alone
+        Raises  RuntimeError if all operands are bool
         """
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
         """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
@@ -289,20 +289,20 @@ class TensorMethods:
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place version of addr: writes the result into this tensor and returns it."""
     def adjoint(self) -> Tensor:
-        """Return a view with the last two axes swapped; of complex numbers the conjugates.
+        """Return a view with the last two axes swapped; complex numbers are conjugated.
 
         Raises  RuntimeError for a vector
         """
     def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return whether all elements over dim are not 0; true of nothing.
+        """Return whether all elements over dim are nonzero; True for no elements.
 
         Args:
             input: The tensor.
-            dim: The axis or axes to look along; all if None.
+            dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
 
         Returns:
-            A tensor of bool, of uint8 for uint8.
+            A tensor of bool; for uint8 input, of uint8.
 
         Example:
             >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -323,7 +323,7 @@ class TensorMethods:
             True
         """
     def amax(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+        """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
         Args:
             input: The tensor.
@@ -335,7 +335,7 @@ class TensorMethods:
             tensor([7, 5])
         """
     def amin(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+        """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
         Args:
             input: The tensor.
@@ -347,19 +347,21 @@ class TensorMethods:
             tensor([1, 2])
         """
     def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
-        """Return the smallest and the largest along dim, or of all."""
+        """Return the minimum and the maximum of all elements, or along dim."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
+        """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
+        gradient is 0.
+        """
     def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return whether any element over dim is not 0; false of nothing.
+        """Return whether any element over dim is nonzero; False for no elements.
 
         Args:
             input: The tensor.
-            dim: The axis or axes to look along; all if None.
+            dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
 
         Returns:
-            A tensor of bool, of uint8 for uint8.
+            A tensor of bool; for uint8 input, of uint8.
 
         Example:
             >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -392,25 +394,25 @@ class TensorMethods:
             tensor([0.0000, 1.5708])
         """
     def arccosh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def arccosh_(self) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def arcsin(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def arcsin_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def arcsinh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def arcsinh_(self) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def arctan(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def arctan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -421,21 +423,21 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
             tensor([0.7854])
         """
     def arctan_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def arctanh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def arctanh_(self) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the index of the largest element, the first of several: along dim, or in the flattened
-        tensor.
+        """Return the index of the maximum, along dim or in the flattened tensor. If several elements
+        are equal, it is the first index.
 
         Args:
             input: The tensor.
@@ -450,8 +452,8 @@ class TensorMethods:
             tensor([1, 0])
         """
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the index of the smallest element, the first of several: along dim, or in the
-        flattened tensor.
+        """Return the index of the minimum, along dim or in the flattened tensor. If several elements
+        are equal, it is the first index.
 
         Args:
             input: The tensor.
@@ -471,7 +473,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis to sort along.
-            descending: Whether the largest comes first.
+            descending: Whether the largest element comes first.
             stable: Whether equal elements keep their order; here they always do.
 
         Example:
@@ -495,21 +497,21 @@ class TensorMethods:
                 not resolved as another class than Tensor: it would not be a view then
         """
     def asin(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def asin_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def asinh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def asinh_(self) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def atan(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def atan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -520,18 +522,18 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
             tensor([0.7854])
         """
     def atan_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def atanh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def atanh_(self) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Inputs | None = None) -> None:
         """Add this tensor's gradients into the `.grad` of the leaves it was made of, or of inputs
         alone: of one, several or those in a dict, tensors or edges of the graph.
@@ -601,29 +603,29 @@ class TensorMethods:
             tensor([1, 0, 2])
         """
     def bitwise_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that input and other share; of bools, whether both hold."""
+        """Return the bitwise AND of input and other; the logical AND for bools."""
     def bitwise_and_(self, other: Operand) -> Tensor:
-        """Return the bits that input and other share; of bools, whether both hold."""
+        """Return the bitwise AND of input and other; the logical AND for bools."""
     def bitwise_left_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with its bits moved up by other places."""
+        """Return input with its bits shifted left by `other` bits."""
     def bitwise_left_shift_(self, other: Operand) -> Tensor:
-        """Return input with its bits moved up by other places."""
+        """Return input with its bits shifted left by `other` bits."""
     def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that input lacks; of bools, the other one."""
+        """Return the bitwise complement of input; the logical NOT for bools."""
     def bitwise_not_(self) -> Tensor:
-        """Return the bits that input lacks; of bools, the other one."""
+        """Return the bitwise complement of input; the logical NOT for bools."""
     def bitwise_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that input or other has; of bools, whether one holds."""
+        """Return the bitwise OR of input and other; the logical OR for bools."""
     def bitwise_or_(self, other: Operand) -> Tensor:
-        """Return the bits that input or other has; of bools, whether one holds."""
+        """Return the bitwise OR of input and other; the logical OR for bools."""
     def bitwise_right_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with its bits moved down by other places; the sign is kept."""
+        """Return input with its bits shifted right by `other` bits; the sign is kept."""
     def bitwise_right_shift_(self, other: Operand) -> Tensor:
-        """Return input with its bits moved down by other places; the sign is kept."""
+        """Return input with its bits shifted right by `other` bits; the sign is kept."""
     def bitwise_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that exactly one of input and other has."""
+        """Return the bitwise XOR of input and other; the logical XOR for bools."""
     def bitwise_xor_(self, other: Operand) -> Tensor:
-        """Return the bits that exactly one of input and other has."""
+        """Return the bitwise XOR of input and other; the logical XOR for bools."""
     def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the products of two batches of matrices.
 
@@ -684,7 +686,7 @@ class TensorMethods:
             fastdist.complex128
         """
     def ceil(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the smallest integer not below each element; the gradient is 0.
+        """Return each element rounded up to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -694,7 +696,7 @@ class TensorMethods:
             tensor([ 2., -1.])
         """
     def ceil_(self) -> Tensor:
-        """Return the smallest integer not below each element; the gradient is 0.
+        """Return each element rounded up to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -749,13 +751,13 @@ class TensorMethods:
             [[0, 1, 2], [3, 4]]
         """
     def clamp(self, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-        """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-        None.
+        """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+        one may be None.
 
         Args:
             input: The tensor.
             min: The lower bound.
-            max: The upper bound; where it is below min, it wins.
+            max: The upper bound. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -768,15 +770,15 @@ class TensorMethods:
     def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
         """In-place version of clamp: writes the result into this tensor and returns it."""
     def clamp_max(self, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-        """Return input, but no more than max."""
+        """Return the minimum of each element and max."""
     def clamp_max_(self, max: Scalar | None) -> Tensor:
         """In-place version of clamp_max: writes the result into this tensor and returns it."""
     def clamp_min(self, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-        """Return the larger of each element and min.
+        """Return the maximum of each element and min.
 
         Args:
             input: The tensor.
-            min: The lower bound: a number or a tensor.
+            min: The lower bound, a number or a tensor.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -786,13 +788,13 @@ class TensorMethods:
     def clamp_min_(self, min: Scalar | None) -> Tensor:
         """In-place version of clamp_min: writes the result into this tensor and returns it."""
     def clip(self, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-        """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-        None.
+        """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+        one may be None.
 
         Args:
             input: The tensor.
             min: The lower bound.
-            max: The upper bound; where it is below min, it wins.
+            max: The upper bound. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -823,12 +825,12 @@ class TensorMethods:
     def coalesce(self) -> Tensor:
         """Return the same sparse tensor with the entries of each place added up and places rising."""
     def conj(self) -> Tensor:
-        """Return the view of complex numbers as their conjugates; real numbers themselves.
+        """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
 
-        Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
-                computes the conjugates again: resolve a view that is read often. It is an instance of a
-                subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
-                an instance of that subclass. For sparse numbers it is a copy
+        Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
+                resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
+                read often. The view is an instance of a subclass of Tensor: use isinstance(), not
+                type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
 
         Args:
             input: The tensor.
@@ -838,7 +840,7 @@ class TensorMethods:
             tensor([1.-2.j])
         """
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the conjugates of complex numbers; real numbers themselves."""
+        """Return the conjugates of complex numbers; real tensors are returned unchanged."""
     def conj_physical_(self) -> Tensor:
         """Conjugate complex numbers in place."""
     def const_data_ptr(self) -> builtins.int:
@@ -870,13 +872,13 @@ class TensorMethods:
         Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
         """
     def copysign(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the sign of other, zeros and NaNs included."""
+        """Return input with the sign of other; this includes the signs of zeros and NaNs."""
     def copysign_(self, other: Operand) -> Tensor:
-        """Return input with the sign of other, zeros and NaNs included."""
+        """Return input with the sign of other; this includes the signs of zeros and NaNs."""
     def corrcoef(self) -> Tensor:
         """Return the correlations of the rows of input, between -1 and 1."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the cosine of each element, an angle in radians.
+        """Return the cosine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -889,7 +891,7 @@ class TensorMethods:
             tensor([1.0000, 0.5403])
         """
     def cos_(self) -> Tensor:
-        """Return the cosine of each element, an angle in radians.
+        """Return the cosine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -902,11 +904,11 @@ class TensorMethods:
             tensor([1.0000, 0.5403])
         """
     def cosh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the hyperbolic cosine."""
+        """Return the hyperbolic cosine of each element."""
     def cosh_(self) -> Tensor:
-        """Return the hyperbolic cosine."""
+        """Return the hyperbolic cosine of each element."""
     def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-        """Return how many elements over dim are not 0."""
+        """Return the number of nonzero elements over dim."""
     def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """Return the covariances of the rows of input; fweights says how often each column was seen,
         aweights how much it counts.
@@ -949,25 +951,25 @@ class TensorMethods:
             ...     x = x.cuda()
         """
     def cummax(self, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
-        """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+        """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
     def cummin(self, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
-        """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+        """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
     def cumprod(self, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the running product along dim.
+        """Return the cumulative product along dim.
 
-        Dtype   integers and bool multiply in int64; floating -> the same
+        Dtype   integers and bool are multiplied in int64; floating -> the same
         """
     def cumprod_(self, dim: builtins.int, *, dtype: DTypeLike | None = None) -> Tensor:
         """In-place version of cumprod: writes the result into this tensor and returns it."""
     def cumsum(self, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the running sum along dim.
+        """Return the cumulative sum along dim.
 
-        Dtype   integers and bool add in int64; floating -> the same
+        Dtype   integers and bool are added in int64; floating -> the same
 
         Args:
             input: The tensor.
             dim: The axis along which to add.
-            dtype: The dtype to add in, and of the result.
+            dtype: The dtype in which to add, and of the result.
 
         Example:
             >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
@@ -980,9 +982,9 @@ class TensorMethods:
     @data.setter
     def data(self, value: Tensor) -> None: ...
     def deg2rad(self, *, out: Tensor | None = None) -> Tensor:
-        """Return an angle in degrees as radians."""
+        """Convert angles from degrees to radians."""
     def deg2rad_(self) -> Tensor:
-        """Return an angle in degrees as radians."""
+        """Convert angles from degrees to radians."""
     def dense_dim(self) -> builtins.int:
         """Return how many axes each value has."""
     def det(self) -> Tensor:
@@ -1041,15 +1043,15 @@ class TensorMethods:
     def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
         """Return a copy of input with src written to the diagonal of dim1 and dim2."""
     def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return the differences between neighbours along dim, n times over; prepend and append are
-        joined to input first.
+        """Return the n-th differences of neighbours along dim, after joining prepend and append to
+        input.
 
         Args:
             input: The tensor.
-            n: How often differences are taken.
+            n: How many times to take differences.
             dim: The axis.
-            prepend: A tensor to put before input.
-            append: A tensor to put behind input.
+            prepend: A tensor to insert before input.
+            append: A tensor to append to input.
 
         Example:
             >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1067,11 +1069,11 @@ class TensorMethods:
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
         """Return the norm of input - other."""
     def div(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+        """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
         Args:
-            input: The dividend: a tensor or a number.
-            other: The divisor: a tensor or a number.
+            input: The dividend, a tensor or a number.
+            other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -1088,11 +1090,11 @@ class TensorMethods:
     def div_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
         """In-place version of div: writes the result into this tensor and returns it."""
     def divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+        """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
         Args:
-            input: The dividend: a tensor or a number.
-            other: The divisor: a tensor or a number.
+            input: The dividend, a tensor or a number.
+            other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -1135,7 +1137,7 @@ class TensorMethods:
     def eig(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
     def eq(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether elements are equal; NaN equals nothing.
+        """Return whether elements are equal; NaN is not equal to anything.
 
         Args:
             input: The tensor.
@@ -1149,7 +1151,7 @@ class TensorMethods:
             tensor([False,  True])
         """
     def eq_(self, other: Operand) -> Tensor:
-        """Return whether elements are equal; NaN equals nothing.
+        """Return whether elements are equal; NaN is not equal to anything.
 
         Args:
             input: The tensor.
@@ -1174,17 +1176,17 @@ class TensorMethods:
             True
         """
     def erf(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the error function."""
+        """Return the error function of each element."""
     def erf_(self) -> Tensor:
-        """Return the error function."""
+        """Return the error function of each element."""
     def erfc(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 1 - erf(input), exact where erf is nearly 1."""
+        """Return 1 - erf(input), precise even where erf is nearly 1."""
     def erfc_(self) -> Tensor:
-        """Return 1 - erf(input), exact where erf is nearly 1."""
+        """Return 1 - erf(input), precise even where erf is nearly 1."""
     def erfinv(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose erf is input."""
+        """Return the inverse error function of each element."""
     def erfinv_(self) -> Tensor:
-        """Return the number whose erf is input."""
+        """Return the inverse error function of each element."""
     def exp(self, *, out: Tensor | None = None) -> Tensor:
         """Return e to the power of each element.
 
@@ -1199,9 +1201,9 @@ class TensorMethods:
             tensor([1.0000, 2.7183])
         """
     def exp2(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 2 to the power of input."""
+        """Return 2 to the power of each element."""
     def exp2_(self) -> Tensor:
-        """Return 2 to the power of input."""
+        """Return 2 to the power of each element."""
     def exp_(self) -> Tensor:
         """Return e to the power of each element.
 
@@ -1243,9 +1245,9 @@ class TensorMethods:
             fastdist.Size([2, 3])
         """
     def expm1(self, *, out: Tensor | None = None) -> Tensor:
-        """Return exp(input) - 1, exact near 0."""
+        """Return exp(input) - 1, precise near 0."""
     def expm1_(self) -> Tensor:
-        """Return exp(input) - 1, exact near 0."""
+        """Return exp(input) - 1, precise near 0."""
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill this tensor with exponential numbers of rate lambd; none of them is 0 or infinite."""
     def fill_(self, value: Any) -> Tensor:
@@ -1261,9 +1263,9 @@ class TensorMethods:
         Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
         """
     def fix(self, *, out: Tensor | None = None) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def fix_(self) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """Return input with the axes from start_dim to end_dim merged; a view where possible.
 
@@ -1303,13 +1305,13 @@ class TensorMethods:
             fastdist.float32
         """
     def float_power(self, exponent: Scalar, *, out: Tensor | None = None) -> Tensor:
-        """Return input to the power of exponent, computed in float64, of complex numbers in
-        complex128.
+        """Return input to the power of exponent, computed in float64, or in complex128 if an operand is
+        complex.
         """
     def float_power_(self, exponent: Scalar) -> Tensor:
-        """In-place version of float_power, for tensors of its result's dtype."""
+        """In-place version of float_power, for tensors that have the dtype of its result."""
     def floor(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the largest integer not above each element; the gradient is 0.
+        """Return each element rounded down to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -1319,7 +1321,7 @@ class TensorMethods:
             tensor([ 1., -2.])
         """
     def floor_(self) -> Tensor:
-        """Return the largest integer not above each element; the gradient is 0.
+        """Return each element rounded down to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -1329,30 +1331,30 @@ class TensorMethods:
             tensor([ 1., -2.])
         """
     def floor_divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the largest integer not above input / other.
+        """Return input / other rounded down.
 
         Raises  RuntimeError for an integer divided by zero, and in a backward pass
         """
     def floor_divide_(self, other: Operand) -> Tensor:
-        """Return the largest integer not above input / other.
+        """Return input / other rounded down.
 
         Raises  RuntimeError for an integer divided by zero, and in a backward pass
         """
     def fmax(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the larger one; where one is NaN, the other."""
+        """Return the larger of two elements; if one is NaN, return the other one."""
     def fmin(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the smaller one; where one is NaN, the other."""
+        """Return the smaller of two elements; if one is NaN, return the other one."""
     def fmod(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+        """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
     def fmod_(self, other: Operand) -> Tensor:
-        """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+        """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
     def frac(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the fraction of input, with its sign."""
+        """Return the fractional part of input, which has the sign of input."""
     def frac_(self) -> Tensor:
-        """Return the fraction of input, with its sign."""
+        """Return the fractional part of input, which has the sign of input."""
     def frexp(self, *, out: Any = None) -> Any:
-        """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
-        without its sign; waits for a device.
+        """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
+        This waits for a device.
 
         Dtype   exponent is int32
         Raises  RuntimeError for integers and bool
@@ -1378,9 +1380,9 @@ class TensorMethods:
                     [4, 3]])
         """
     def gcd(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the greatest common divisor, never negative."""
+        """Return the greatest common divisor of integers; it is never negative."""
     def gcd_(self, other: Operand) -> Tensor:
-        """Return the greatest common divisor, never negative."""
+        """Return the greatest common divisor of integers; it is never negative."""
     def ge(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether input >= other."""
     def ge_(self, other: Operand) -> Tensor:
@@ -1444,26 +1446,26 @@ class TensorMethods:
     def hardshrink(self, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
         """Return input, with elements in [-lambd, lambd] set to 0."""
     def heaviside(self, values: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return 0 below zero, 1 above it, and values at zero."""
+        """Return 0 for negative input, 1 for positive input, and values where input is 0."""
     def heaviside_(self, values: Operand) -> Tensor:
-        """Return 0 below zero, 1 above it, and values at zero."""
+        """Return 0 for negative input, 1 for positive input, and values where input is 0."""
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
-        """Return how many elements fall into each of bins equal intervals from min to max, or from the
-        smallest to the largest if both are 0; others do not count.
+        """Return the number of elements in each of `bins` equal intervals from min to max. If both are
+        0, they are the smallest and the largest element. Elements outside are ignored.
         """
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
-        """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
-        bins is a number of equal ones, or the edges.
+        """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
+        of their weights. bins is a number of equal intervals, or a sequence of edges.
         """
     def hsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
         """Return views of parts along the second axis, or along the only axis of a vector."""
     def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return sqrt(input**2 + other**2) without overflow in between.
+        """Return sqrt(input**2 + other**2) without intermediate overflow.
 
         Raises  RuntimeError for integers
         """
     def hypot_(self, other: Operand) -> Tensor:
-        """Return sqrt(input**2 + other**2) without overflow in between.
+        """Return sqrt(input**2 + other**2) without intermediate overflow.
 
         Raises  RuntimeError for integers
         """
@@ -1549,7 +1551,7 @@ class TensorMethods:
     def is_coalesced(self) -> builtins.bool:
         """Return whether no two entries are of one place, and places rise."""
     def is_conj(self) -> builtins.bool:
-        """Return whether it is a view of complex numbers as their conjugates."""
+        """Return whether the tensor is a lazily conjugated view."""
     def is_distributed(self) -> builtins.bool:
         """Return False: a tensor lies in one process."""
     def is_inference(self) -> builtins.bool:
@@ -1569,7 +1571,7 @@ class TensorMethods:
     @property
     def is_mtia(self) -> builtins.bool: ...
     def is_neg(self) -> builtins.bool:
-        """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+        """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
     @property
     def is_nested(self) -> builtins.bool: ...
     def is_nonzero(self) -> builtins.bool:
@@ -1617,7 +1619,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def isfinite(self, *, out: Tensor | None = None) -> Tensor:
-        """Return whether input is neither an infinity nor NaN.
+        """Return whether input is neither infinite nor NaN.
 
         Args:
             input: The tensor.
@@ -1630,7 +1632,7 @@ class TensorMethods:
             tensor([ True, False, False])
         """
     def isinf(self, *, out: Tensor | None = None) -> Tensor:
-        """Return whether input is an infinity.
+        """Return whether input is inf or -inf.
 
         Args:
             input: The tensor.
@@ -1660,7 +1662,7 @@ class TensorMethods:
     def isposinf(self, *, out: Tensor | None = None) -> Tensor:
         """Return whether input is +inf."""
     def isreal(self) -> Tensor:
-        """Return where the imaginary part is 0: for real numbers everywhere."""
+        """Return True where the imaginary part is 0, which includes all real numbers."""
     def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
         """Return the signal whose stretches have these transforms: the input of stft with the same
         arguments; for other transforms the signal whose stretches are nearest, by squares.
@@ -1672,15 +1674,17 @@ class TensorMethods:
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return Kronecker's product: each element of input times all of other."""
     def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
-        """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+        """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
     def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the least common multiple of integers, never negative; 0 where one is 0."""
+        """Return the least common multiple of integers; it is never negative, and 0 if an
+        operand is 0.
+        """
     def lcm_(self, other: Tensor) -> Tensor:
         """In-place version of lcm: writes the result into this tensor and returns it."""
     def ldexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return input * 2**other.
 
-        Dtype   a floating input times a power of integers keeps its dtype
+        Dtype   a floating input keeps its dtype if other is an integer
         """
     def ldexp_(self, other: Tensor) -> Tensor:
         """In-place version of ldexp: writes the result into this tensor and returns it."""
@@ -1691,11 +1695,12 @@ class TensorMethods:
     def lerp(self, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input + weight * (end - input).
 
-        Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+        Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
+                dtype that is not 0-d
 
         Args:
             input: The tensor.
-            end: The tensor at weight 1.
+            end: The result for weight 1.
             weight: A number or a tensor.
 
         Example:
@@ -1705,11 +1710,12 @@ class TensorMethods:
     def lerp_(self, end: Operand, weight: Operand) -> Tensor:
         """Return input + weight * (end - input).
 
-        Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+        Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
+                dtype that is not 0-d
 
         Args:
             input: The tensor.
-            end: The tensor at weight 1.
+            end: The result for weight 1.
             weight: A number or a tensor.
 
         Example:
@@ -1725,11 +1731,11 @@ class TensorMethods:
     def less_equal_(self, other: Operand) -> Tensor:
         """Return whether input <= other."""
     def lgamma(self, *, out: Tensor | None = None) -> Tensor:
-        """Return log of the absolute value of gamma(input)."""
+        """Return the logarithm of the absolute value of gamma(input)."""
     def lgamma_(self) -> Tensor:
-        """Return log of the absolute value of gamma(input)."""
+        """Return the logarithm of the absolute value of gamma(input)."""
     def log(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the natural logarithm of each element; -inf at 0, NaN below.
+        """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1742,7 +1748,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931,   -inf])
         """
     def log10(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1752,7 +1758,7 @@ class TensorMethods:
             tensor([2.])
         """
     def log10_(self) -> Tensor:
-        """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1762,7 +1768,7 @@ class TensorMethods:
             tensor([2.])
         """
     def log1p(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the natural logarithm of 1 plus each element, exact near 0.
+        """Return the natural logarithm of 1 plus each element, precise near 0.
 
         Args:
             input: The tensor.
@@ -1772,7 +1778,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931])
         """
     def log1p_(self) -> Tensor:
-        """Return the natural logarithm of 1 plus each element, exact near 0.
+        """Return the natural logarithm of 1 plus each element, precise near 0.
 
         Args:
             input: The tensor.
@@ -1782,7 +1788,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931])
         """
     def log2(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1792,7 +1798,7 @@ class TensorMethods:
             tensor([3., 0.])
         """
     def log2_(self) -> Tensor:
-        """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1802,7 +1808,7 @@ class TensorMethods:
             tensor([3., 0.])
         """
     def log_(self) -> Tensor:
-        """Return the natural logarithm of each element; -inf at 0, NaN below.
+        """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1958,24 +1964,24 @@ class TensorMethods:
                 another device, or where callable returns no number
         """
     def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with elements replaced by value where mask holds.
+        """Return input with elements replaced by value where mask is true.
 
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
-            value: A number, or a tensor without axes.
+            value: A number or a 0-d tensor.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
             tensor([0., 2.])
         """
     def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
-        """Return input with elements replaced by value where mask holds.
+        """Return input with elements replaced by value where mask is true.
 
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
-            value: A number, or a tensor without axes.
+            value: A number or a 0-d tensor.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2025,7 +2031,8 @@ class TensorMethods:
         """Return input times itself, n times; see linalg.matrix_power."""
     @overload
     def max(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2035,10 +2042,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2049,7 +2057,8 @@ class TensorMethods:
         """
     @overload
     def max(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
-        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2059,10 +2068,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2073,7 +2083,8 @@ class TensorMethods:
         """
     @overload
     def max(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2083,10 +2094,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2096,7 +2108,7 @@ class TensorMethods:
             tensor([1, 0])
         """
     def maximum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+        """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
         Args:
             input: The tensor.
@@ -2107,7 +2119,7 @@ class TensorMethods:
             tensor([3, 5])
         """
     def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the mean over dim, or over all axes; NaN of nothing.
+        """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
         Raises  RuntimeError for integers and bool, unless dtype is floating
 
@@ -2115,10 +2127,10 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype to compute in, and of the result.
+            dtype: The dtype in which to compute, and of the result.
 
         Returns:
-            A tensor without the axes dim, or with these at length 1 for keepdim.
+            A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
         Example:
             >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
@@ -2126,7 +2138,7 @@ class TensorMethods:
         """
     @overload
     def median(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the lower median of all elements, or along dim; NaN if there is one.
+        """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
         Args:
             input: The tensor.
@@ -2143,7 +2155,7 @@ class TensorMethods:
         """
     @overload
     def median(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
-        """Return the lower median of all elements, or along dim; NaN if there is one.
+        """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
         Args:
             input: The tensor.
@@ -2160,7 +2172,8 @@ class TensorMethods:
         """
     @overload
     def min(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2170,10 +2183,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2184,7 +2198,8 @@ class TensorMethods:
         """
     @overload
     def min(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
-        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2194,10 +2209,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2208,7 +2224,8 @@ class TensorMethods:
         """
     @overload
     def min(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2218,10 +2235,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2231,7 +2249,7 @@ class TensorMethods:
             tensor([1, 2])
         """
     def minimum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+        """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
         Args:
             input: The tensor.
@@ -2258,8 +2276,9 @@ class TensorMethods:
                     [3.]])
         """
     def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-        """Return (values, indices) of the most common value along dim: the smallest of equally common
-        ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
+        """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
+        smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
+        positions.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
         """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
@@ -2290,7 +2309,7 @@ class TensorMethods:
             fastdist.Size([3, 4, 2])
         """
     def msort(self, *, out: Tensor | None = None) -> Tensor:
-        """Return input in order along its first axis."""
+        """Return input sorted along its first axis."""
     def mtia(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no mtia here."""
     def mul(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -2303,7 +2322,7 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2319,7 +2338,7 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2354,7 +2373,7 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2370,7 +2389,7 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2389,9 +2408,9 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            nan: The replacement of NaN; 0 if None.
-            posinf: The replacement of inf; the largest number of the dtype if None.
-            neginf: The replacement of -inf; the smallest number of the dtype if None.
+            nan: The replacement for NaN; 0 if None.
+            posinf: The replacement for inf; the largest number of the dtype if None.
+            neginf: The replacement for -inf; the smallest number of the dtype if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -2407,12 +2426,16 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+        """Return the lower median of elements that are not NaN; with dim, (values, indices)
+        along dim.
+        """
     @overload
     def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-        """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+        """Return the lower median of elements that are not NaN; with dim, (values, indices)
+        along dim.
+        """
     def nanquantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Return the quantiles q of the elements that are not NaN."""
+        """Return the quantiles of the elements that are not NaN, for the probabilities q."""
     def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the sum over dim of the elements that are not NaN."""
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
@@ -2431,7 +2454,7 @@ class TensorMethods:
     def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of `length` elements along dim, from index start on."""
     def ne(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2445,7 +2468,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def ne_(self, other: Operand) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2459,7 +2482,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def neg(self, *, out: Tensor | None = None) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2469,7 +2492,7 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def neg_(self) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2479,7 +2502,7 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def negative(self, *, out: Tensor | None = None) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2489,7 +2512,7 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def negative_(self) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2572,12 +2595,12 @@ class TensorMethods:
             tensor([0., 0.], dtype=fastdist.float64)
         """
     def nextafter(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the floating-point number next to input on the way to other, which it is if both are
-        equal: then it has no gradient, else input's is 1.
+        """Return the next floating-point number after input in the direction of other, or other if both
+        are equal. The gradient of input is 1, and 0 where both are equal.
         """
     def nextafter_(self, other: Operand) -> Tensor:
-        """Return the floating-point number next to input on the way to other, which it is if both are
-        equal: then it has no gradient, else input's is 1.
+        """Return the next floating-point number after input in the direction of other, or other if both
+        are equal. The gradient of input is 1, and 0 where both are equal.
         """
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
@@ -2630,8 +2653,8 @@ class TensorMethods:
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
         """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
     def norm(self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
-        """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
-        values.
+        """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
+        singular values of a matrix.
 
         Args:
             input: The tensor.
@@ -2648,7 +2671,7 @@ class TensorMethods:
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill this tensor with normal numbers of mean and standard deviation std."""
     def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2662,7 +2685,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def not_equal_(self, other: Operand) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2750,7 +2773,7 @@ class TensorMethods:
     def pow(self, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer to a negative integer number
+        Raises  RuntimeError for an integer raised to a Python number that is a negative integer
 
         Args:
             input: The base: a tensor or a number.
@@ -2766,7 +2789,7 @@ class TensorMethods:
     def pow_(self, exponent: Operand) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer to a negative integer number
+        Raises  RuntimeError for an integer raised to a Python number that is a negative integer
 
         Args:
             input: The base: a tensor or a number.
@@ -2786,13 +2809,13 @@ class TensorMethods:
     def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the product over dim, or over all axes.
 
-        Dtype   integers and bool multiply in int64; floating -> the same
+        Dtype   integers and bool are multiplied in int64; floating -> the same
 
         Args:
             input: The tensor.
-            dim: The axis to multiply along; all if None.
+            dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype to multiply in, and of the result.
+            dtype: The dtype in which to multiply, and of the result.
 
         Example:
             >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -2805,24 +2828,24 @@ class TensorMethods:
     def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
         """Return (Q, R); linalg.qr is its successor."""
     def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
-        there is one.
+        """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+        if any element is NaN.
 
         Args:
             input: The tensor.
-            q: A share from 0 to 1, or a tensor of shares.
+            q: A probability from 0 to 1, or a tensor of probabilities.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+            interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
 
         Example:
             >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
             tensor(2.)
         """
     def rad2deg(self, *, out: Tensor | None = None) -> Tensor:
-        """Return an angle in radians as degrees."""
+        """Convert angles from radians to degrees."""
     def rad2deg_(self) -> Tensor:
-        """Return an angle in radians as degrees."""
+        """Convert angles from radians to degrees."""
     def random_(self, from_: builtins.int = 0, to: builtins.int | None = None, *, generator: Generator | None = None) -> Tensor:
         """Fill this tensor with integers drawn uniformly from [from, to); a single argument is `to`."""
     def ravel(self) -> Tensor:
@@ -2840,7 +2863,7 @@ class TensorMethods:
     @real.setter
     def real(self, value: Tensor) -> None: ...
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 1 over each element.
+        """Return 1 divided by each element.
 
         Args:
             input: The tensor.
@@ -2850,7 +2873,7 @@ class TensorMethods:
             tensor([0.5000, 0.2500])
         """
     def reciprocal_(self) -> Tensor:
-        """Return 1 over each element.
+        """Return 1 divided by each element.
 
         Args:
             input: The tensor.
@@ -2908,16 +2931,12 @@ class TensorMethods:
             tensor([0., 2.])
         """
     def remainder(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input - floor(input / other) * other: what Python's % gives, with the sign of
-        other.
-        """
+        """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
     def remainder_(self, other: Operand) -> Tensor:
-        """Return input - floor(input / other) * other: what Python's % gives, with the sign of
-        other.
-        """
+        """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
-        """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
-        it.
+        """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
+        norm maxnorm.
         """
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         """In-place version of renorm: writes the result into this tensor and returns it."""
@@ -3018,9 +3037,9 @@ class TensorMethods:
         order. Raises as resize_ does.
         """
     def resolve_conj(self) -> Tensor:
-        """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
+        """Return a copy of a conjugated view; any other tensor is returned unchanged."""
     def resolve_neg(self) -> Tensor:
-        """Return the numbers of a negated view in separate memory; any other tensor itself."""
+        """Return a copy of a negated view; any other tensor is returned unchanged."""
     def retain_grad(self) -> None:
         """Keep this result's gradient in `.grad` after backward.
 
@@ -3043,11 +3062,11 @@ class TensorMethods:
     def rot90(self, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
         """Return a copy rotated by k * 90 degrees, from the first axis of dims towards the second."""
     def round(self, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
-        """Return each element rounded to so many decimals; halves go to the even neighbour.
+        """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
         Args:
             input: The tensor.
-            decimals: How many; negative ones round to tens, hundreds and so on.
+            decimals: The number of decimals; negative ones round to tens, hundreds and so on.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -3057,7 +3076,7 @@ class TensorMethods:
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """In-place version of round: writes the result into this tensor and returns it."""
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 1 over the square root of each element.
+        """Return 1 divided by the square root of each element.
 
         Args:
             input: The tensor.
@@ -3067,7 +3086,7 @@ class TensorMethods:
             tensor([0.5000, 1.0000])
         """
     def rsqrt_(self) -> Tensor:
-        """Return 1 over the square root of each element.
+        """Return 1 divided by the square root of each element.
 
         Args:
             input: The tensor.
@@ -3129,7 +3148,9 @@ class TensorMethods:
         Note    unlike in PyTorch, a storage that is too small is not enlarged
         """
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+        """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+        values.
+        """
     def sgn_(self) -> Tensor:
         """In-place version of sgn: writes the result into this tensor and returns it."""
     def share_memory_(self) -> Tensor:
@@ -3207,9 +3228,9 @@ class TensorMethods:
             tensor([-1.,  0.,  1.])
         """
     def signbit(self, *, out: Tensor | None = None) -> Tensor:
-        """Return whether input carries a minus sign, as -0.0 does."""
+        """Return whether the sign bit of input is set, as for -0.0."""
     def sin(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the sine of each element, an angle in radians.
+        """Return the sine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3222,7 +3243,7 @@ class TensorMethods:
             tensor([0.0000, 0.8415])
         """
     def sin_(self) -> Tensor:
-        """Return the sine of each element, an angle in radians.
+        """Return the sine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3235,13 +3256,13 @@ class TensorMethods:
             tensor([0.0000, 0.8415])
         """
     def sinc(self, *, out: Tensor | None = None) -> Tensor:
-        """Return sin(pi * input) / (pi * input), 1 at 0."""
+        """Return sin(pi * input) / (pi * input), and 1 at 0."""
     def sinc_(self) -> Tensor:
-        """Return sin(pi * input) / (pi * input), 1 at 0."""
+        """Return sin(pi * input) / (pi * input), and 1 at 0."""
     def sinh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the hyperbolic sine."""
+        """Return the hyperbolic sine of each element."""
     def sinh_(self) -> Tensor:
-        """Return the hyperbolic sine."""
+        """Return the hyperbolic sine of each element."""
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of input with src written to start:end:step along dim."""
     def slogdet(self, *, out: Any = None) -> return_types.slogdet:
@@ -3265,12 +3286,12 @@ class TensorMethods:
     def solve(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
-        """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+        """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
 
         Args:
             input: The tensor.
             dim: The axis.
-            descending: Whether the largest comes first.
+            descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
 
         Returns:
@@ -3365,14 +3386,14 @@ class TensorMethods:
     def squeeze_(self, dim: Sizes | None = None) -> Tensor:
         """In-place version of squeeze: lets this tensor be that view, and returns it."""
     def std(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the standard deviation over dim: the root of the variance; see var.
+        """Return the standard deviation over dim, the square root of the variance; see var.
 
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            correction: The number to subtract from the number of elements. None means 1, or 0 if
                 unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3402,11 +3423,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3419,11 +3440,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3436,11 +3457,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3453,11 +3474,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3467,16 +3488,16 @@ class TensorMethods:
         """Return the sum over dim, or over all axes.
 
         Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
-        Dtype   integers and bool add in int64; floating -> the same
+        Dtype   integers and bool are added in int64; floating -> the same
 
         Args:
             input: The tensor.
-            dim: The axis or axes to add up; all if None.
+            dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype to add in, and of the result.
+            dtype: The dtype in which to add, and of the result.
 
         Returns:
-            A tensor without the axes dim, or with these at length 1 for keepdim.
+            A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
         Raises:
             IndexError: An axis does not exist.
@@ -3535,7 +3556,7 @@ class TensorMethods:
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the tangent of each element, an angle in radians.
+        """Return the tangent of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3545,7 +3566,7 @@ class TensorMethods:
             tensor([0.])
         """
     def tan_(self) -> Tensor:
-        """Return the tangent of each element, an angle in radians.
+        """Return the tangent of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3637,14 +3658,14 @@ class TensorMethods:
     def to_sparse_coo(self) -> Tensor:
         """Return input as a sparse tensor."""
     def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
-        """Return the k largest or smallest elements along dim, in order.
+        """Return the k largest or smallest elements along dim, sorted.
 
         Args:
             input: The tensor.
-            k: How many.
+            k: The number of elements.
             dim: The axis.
-            largest: Whether to take the largest, else the smallest.
-            sorted: Ignored: they are always in order.
+            largest: Whether to return the largest elements, or the smallest ones.
+            sorted: Ignored: the elements are always sorted.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -3700,11 +3721,11 @@ class TensorMethods:
     def triu_(self, diagonal: builtins.int = 0) -> Tensor:
         """In-place version of triu: writes the result into this tensor and returns it."""
     def true_divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+        """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
         Args:
-            input: The dividend: a tensor or a number.
-            other: The divisor: a tensor or a number.
+            input: The dividend, a tensor or a number.
+            other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3721,9 +3742,9 @@ class TensorMethods:
     def true_divide_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
         """In-place version of div: writes the result into this tensor and returns it."""
     def trunc(self, *, out: Tensor | None = None) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def trunc_(self) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Any:
         """Return the tensor in dtype (input itself if it has that dtype). Without dtype, return the
         name of input's type, such as fastdist.FloatTensor.
@@ -3770,17 +3791,17 @@ class TensorMethods:
         """Fill this tensor with numbers drawn uniformly from [from, to)."""
     @overload
     def unique(self, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-        """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-        number.
+        """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+        their number.
 
         Raises  RuntimeError for slices without elements
 
         Args:
             input: The tensor.
-            sorted: Ignored: they are always in order.
-            return_inverse: Whether to return for each element its index in the result as well.
-            return_counts: Whether to return how often each occurs as well.
-            dim: The axis whose slices are compared; elements if None.
+            sorted: Ignored: the elements are always sorted.
+            return_inverse: Whether to also return, for each element, its index in the result.
+            return_counts: Whether to also return how often each element occurs.
+            dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
             A tensor, or a tuple of it, the inverse and the counts.
@@ -3791,17 +3812,17 @@ class TensorMethods:
         """
     @overload
     def unique(self, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-        """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-        number.
+        """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+        their number.
 
         Raises  RuntimeError for slices without elements
 
         Args:
             input: The tensor.
-            sorted: Ignored: they are always in order.
-            return_inverse: Whether to return for each element its index in the result as well.
-            return_counts: Whether to return how often each occurs as well.
-            dim: The axis whose slices are compared; elements if None.
+            sorted: Ignored: the elements are always sorted.
+            return_inverse: Whether to also return, for each element, its index in the result.
+            return_counts: Whether to also return how often each element occurs.
+            dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
             A tensor, or a tuple of it, the inverse and the counts.
@@ -3812,10 +3833,14 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-        """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+        """Return the first of each run of equal elements, or of slices along dim. Waits for a
+        device.
+        """
     @overload
     def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-        """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+        """Return the first of each run of equal elements, or of slices along dim. Waits for a
+        device.
+        """
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` views along dim, all of the same size except the last one.
 
@@ -3863,15 +3888,15 @@ class TensorMethods:
     def values(self) -> Tensor:
         """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
     def var(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the variance over dim: the sum of squared deviations over the number of elements minus
-        correction.
+        """Return the variance over dim: the sum of squared deviations divided by (number of elements -
+        correction).
 
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            correction: The number to subtract from the number of elements. None means 1, or 0 if
                 unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3917,13 +3942,13 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def view_as_complex(self) -> Tensor:
-        """Return the view of pairs of real numbers along the last axis as complex ones.
+        """Return a view of pairs of real numbers along the last axis as complex numbers.
 
-        Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
-                lie so
+        Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
+                do not allow the view
         """
     def view_as_real(self) -> Tensor:
-        """Return the view of complex numbers as pairs of real ones, along a new last axis.
+        """Return a view of complex numbers as pairs of real numbers along a new last axis.
 
         Raises  RuntimeError for real numbers
 
@@ -3951,9 +3976,9 @@ class TensorMethods:
             tensor([0., 2.])
         """
     def xlogy(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+        """Return input * log(other), or 0 where input is 0 and other is not NaN."""
     def xlogy_(self, other: Operand) -> Tensor:
-        """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+        """Return input * log(other), or 0 where input is 0 and other is not NaN."""
     def xpu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no xpu here."""
     def zero_(self) -> Tensor:
