@@ -191,7 +191,7 @@ def close_store() -> None:
 
 
 def _leave_at_exit() -> None:
-    # The process ends without shutdown: notify its peers now, so that they wait for no grace period.
+    # The process ends without shutdown: notify its peers now, before any grace period.
     if agents.is_current_agent_set():
         agents.get_current_agent().ends_at_exit(why_it_ends())
         api.shutdown(graceful=False)

@@ -1,4 +1,4 @@
-"""The backend FAULTY_TENSORPIPE, which whoever imports this wants to be registered; it is."""
+"""PyTorch's tests import this to register the backend FAULTY_TENSORPIPE, which always is."""
 
 from __future__ import annotations
 
