@@ -13,7 +13,7 @@ are gone, the kernel frees the memory, however the owner ends.
 
 Offer (rpc/arena_offers.py): the owner sends the peer its file descriptor, and lends it a block of
 random bytes. The peer opens /proc/PID/fd/FD, with PID from the owner's record, maps the file once,
-and answers with the bytes. The arena is used only after that. A peer in another container, of another
+and answers with the bytes. After that the arena is used. A peer in another container, of another
 user, or with the channel switched off answers with a reason (in the agent's debug info), and
 tensors go inside messages. The file is sealed: its size cannot change while a process maps it.
 

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from .descriptors import descriptor_limit
 from .events import ACCEPTED, DISCONNECTED, SocketEvent
 
-# The number that a correct peer opens: one lane for asynchronous calls, and eight for callers that block.
+# A correct peer opens one lane for asynchronous calls, and eight for callers that block.
 MAX_CONNECTIONS = 9
 # Longer than a handshake may take: a peer that is silent for this time has been admitted.
 SPEAKS_WITHIN_S = 10.0

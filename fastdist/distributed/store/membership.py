@@ -166,7 +166,7 @@ class Group:
         """Return the present revision and the changes since another one.
 
         The parts are: the revision; b"1" if the values are of all members, b"0" if only of
-        members that joined since; the number of values; the values; the lives that have ended since.
+        members that joined since; the number of values; the values; the lives that ended since.
         """
         if not self._forgotten <= revision <= self.revision or revision == 0:
             values = [self.members[rank].value for rank in sorted(self.members)]
