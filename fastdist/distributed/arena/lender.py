@@ -90,7 +90,7 @@ class Lender:
         self._move(State.OFFERED, State.UNTRIED)
 
     def connection_broke(self) -> None:
-        """Schedule to take back the blocks of messages that were lost with the connection."""
+        """Schedule the return of blocks whose messages were lost with the connection."""
         arena = self._arena
         if arena is not None:
             arena.connection_broke(self)

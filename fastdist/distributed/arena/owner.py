@@ -83,8 +83,8 @@ class Arena:
         self.size = size
         self.fd, mapping, self.id = create(size)
         self._call_later = call_later
-        # Guards all attributes below. Copies, and the allocation and freeing of pages, do not hold
-        # it.
+        # Guards all attributes below. Not held while data is copied, or pages are allocated or
+        # freed.
         self._lock = threading.RLock()
         # None once the arena is closed; a thread that is copying keeps a separate reference.
         self._mapping: mmap.mmap | None = mapping
@@ -193,7 +193,7 @@ class Arena:
             return any(slot in self._blocks for slot in slots)
 
     def connection_broke(self, lender: object) -> None:
-        """Schedule to take back blocks that were lent to a peer before now and stay untaken."""
+        """Schedule the return of blocks lent to a peer before now, if they are untaken then."""
         now = time.monotonic()
         self._call_later(LOST_AFTER_S, lambda: self._end_lost(lender, now))
 

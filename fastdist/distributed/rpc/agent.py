@@ -177,7 +177,7 @@ class RpcAgent(ABC):
     get_timeout = get_rpc_timeout  # PyTorch's name
 
     def join(self, shutdown: bool = False, timeout: float = 0) -> None:
-        """Wait as `leave` does, under PyTorch's name; shutdown changes nothing.
+        """Call `leave`, under PyTorch's name; the argument shutdown is ignored.
 
         Raises  ShutdownIncomplete
         """
@@ -240,7 +240,7 @@ _forked_from: int | None = None
 _id_offset = 0
 
 
-# Called with the worker id by init_rpc before it joins the group; the second list by shutdown.
+# init_rpc calls _start_hooks with the worker id before it joins; shutdown calls _stop_hooks.
 _start_hooks: list[Callable[[int], object]] = []
 _stop_hooks: list[Callable[[], None]] = []
 _debug_infos: list[Callable[[], Mapping[str, object]]] = []
@@ -332,7 +332,7 @@ def get_current_agent() -> RpcAgent:
 
 
 def current_agent_or_none() -> RpcAgent | None:
-    """Return this process's agent, if there is one."""
+    """Return this process's agent, or None."""
     return _agent
 
 

@@ -135,7 +135,7 @@ def rpc_sync(
     """Run func(*args, **kwargs) on worker `to`, wait, and return its result.
 
     Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
-    Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
+    Raises  the exception of func, with its type, and its traceback as a note; RpcTimeoutError;
             WorkerLostError naming the worker
 
     Args:
@@ -244,7 +244,7 @@ def rpc_async(
             (60).
 
     Returns:
-        A Future: `wait()` returns the result, or raises what func raised.
+        A Future: `wait()` returns the result, or raises the exception of func.
 
     Threads: any
 
@@ -333,7 +333,7 @@ def remote(
 
     Args:
         to: The name, id or WorkerInfo of the owner; may be this worker.
-        func: A function that the owner can import, or a class to make an object of.
+        func: A function that the owner can import, or a class, of which an object is created.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
@@ -472,7 +472,7 @@ def enable_gil_profiling(flag: bool) -> None:
 def _barrier(worker_names: Iterable[str]) -> None:
     """Wait until all of these workers have called this; this worker must be one of them.
 
-    Raises  as _all_gather does
+    Raises  the errors of _all_gather
     """
     _all_gather(None, set(worker_names))
 
@@ -481,7 +481,7 @@ def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> No
     """Wait until all workers of the group have called this.
 
     Units   timeout in seconds; 0 waits as long as the others live
-    Raises  as _all_gather does
+    Raises  the errors of _all_gather
     """
     _all_gather(None, timeout=timeout)
 

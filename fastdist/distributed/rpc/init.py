@@ -34,7 +34,7 @@ _store: Store | None = None
 
 
 def begin_life() -> None:
-    """Make the next init_rpc count as the first one, as in a new process: for reused processes.
+    """Make the next init_rpc count as the first one of a new process, for engines that reuse one.
 
     Raises  RpcError while RPC runs
     """
@@ -169,7 +169,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     _store = met.store
     agents.set_current_agent(agent)
     watch_end(_leave_at_exit)
-    release_unused_memory()  # that the imports have left
+    release_unused_memory()  # left over from the imports
 
 
 def _run_own_restart_hooks() -> None:

@@ -3,14 +3,14 @@
 # Note [How a worker leaves]
 #
 #   stage      work of this worker                        next stage when          at the latest
-#   SERVING    all that it is for                         shutdown() is called
+#   SERVING    makes calls and serves calls               shutdown() is called
 #   COMING     its calls end; it reports to the barrier   nothing is under way     timeout, if one
 #              (shutdown_barrier.py)                      anywhere                 was given
 #   GIVING_UP  notifies owners of its references' end,    all have acknowledged    the same, or
 #              and releases the store                                              SHUTDOWN_TIMEOUT
 #   GATHERING  the barrier again, for these messages      nothing is under way     the same, but not
 #                                                         anywhere                 before LEAST_S
-#   PARTING    sends a goodbye (BYE) to all it has met    all have read its        LINGER_S
+#   PARTING    sends a goodbye (BYE) to connected peers   all have read its        LINGER_S
 #                                                         messages (FAREWELL)
 #                                                         or ended
 #   CLOSING    ends threads and sockets                   functions have ended     drain_s
@@ -207,7 +207,7 @@ class Leaving:
         return self.stage in (Stage.SERVING, Stage.COMING) and not is_out
 
     def _tell_after(self, began: float, seconds: float) -> None:
-        """Log what a wait waits for after `seconds`, and again after doubled times."""
+        """Log what a wait waits for after `seconds`, and again at doubling intervals."""
 
         _, num_calls = self._counts.activity()
 

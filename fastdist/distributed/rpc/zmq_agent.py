@@ -1,4 +1,4 @@
-"""The agent for ZeroMQ: it joins the group, the pipes to peers, serving and calling."""
+"""The agent for ZeroMQ: it combines the group, the pipes to peers, the server and the client."""
 
 from __future__ import annotations
 
@@ -278,5 +278,5 @@ class ZmqAgent(RpcAgent):
         return info
 
     def enable_gil_profiling(self, enabled: bool) -> None:
-        """Measure, from now on, how long requests wait for the interpreter lock."""
+        """Start or stop measuring how long requests wait for the interpreter lock."""
         self._server.gil_waits = self.gil_waits if enabled else None

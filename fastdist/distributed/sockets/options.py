@@ -14,7 +14,7 @@ from .context import Socket, open_socket
 from .security import Security
 
 # Note [No heartbeats of libzmq's]
-# No socket may set HEARTBEAT_IVL: closing it could abort the process, with `Assertion failed:
+# No socket may set HEARTBEAT_IVL, or closing one could abort the process, with `Assertion failed:
 # !_io_error (src/stream_engine_base.cpp:310)` in libzmq up to 4.3.5. A closing socket accepts no
 # more messages while its connections still end. A message that arrives then stops the input of its
 # connection. If the peer closes it next, the connection is marked broken, but kept until its output

@@ -104,7 +104,8 @@ class Refusals:
         self._known: deque[Address] = deque(maxlen=_MAX_KNOWN)
         # The time of the next look, as each look takes milliseconds.
         self._look_at = 0.0
-        # All events of libzmq before this time were read; the second: when _nameless began.
+        # All libzmq events before _read_until were read; _read_before: its value at the first of
+        # _nameless.
         self._read_until = self._read_before = time.monotonic()
         self._counts: Counter[tuple[str, Reason]] = Counter()
         self._news: list[tuple[int, str]] = []

@@ -38,9 +38,7 @@ class Security(Protocol):
         """Make the endpoints that socket binds from now on require authentication."""
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Make new connections of socket authenticate this process, and verify that they reach
-        peer.
-        """
+        """Make new connections of socket authenticate both this process and peer."""
 
 
 class NoSecurity:

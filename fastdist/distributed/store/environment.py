@@ -145,7 +145,7 @@ def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -
     """Return whether the launcher hosts the store at this port.
 
     With another port the program means a separate store, such as one for process groups of some
-    workers besides the RPC of all.
+    workers in addition to RPC of all workers.
     """
     own = environment.get("FASTDIST_STORE_PORT") or environment.get("MASTER_PORT") or str(port)
     return store_is_hosted(environment) and own == str(port)

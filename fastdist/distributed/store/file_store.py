@@ -45,8 +45,7 @@ class FileStore(LocalStore):
     """A store in a file, on one machine or on a file system that all processes of a job share.
 
     With `world_size`, the last of that many stores to close removes the file. Use a new file for
-    each
-    run: entries of an earlier run would look like new ones.
+    each run: entries of an earlier run would look like new ones.
     """
 
     _hears_of_changes = False

@@ -152,7 +152,7 @@ class StoreServer:
         return [text.encode() for text in (host, *self._refusals.summary())]
 
     def _count(self, route: bytes, first: zmq.Frame) -> None:
-        """Tell the counters about the connection of a frame; forget connections that have ended."""
+        """Update the counters for a frame's connection; forget connections that have ended."""
         connections = self._router.connections
         if connections is None:
             return  # without keys, members are not authenticated

@@ -130,7 +130,7 @@ class Client:
         """Send a request to the handler of its type, and return a Future of its Reply.
 
         After a failure that leaves the worker alive, the request is sent again, up to `retries`
-        times. The first pause is 1 s, and each next one is half as long again. So use retries only
+        times. The first pause is 1 s, and each further pause is 1.5 times as long. Use retries only
         for requests that may run twice.
         """
         request = (to, kind, None, tensors, metadata, timeout_s)

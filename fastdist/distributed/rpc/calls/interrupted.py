@@ -16,7 +16,7 @@ _PACKAGE: Final = __name__.rpartition(".rpc.")[0] + "."
 def find_interrupted() -> list[Call]:
     """Return the calls that outer frames of this thread make, send or wait for.
 
-    The result is not empty only if this runs in a signal handler.
+    The result is empty unless this runs in a signal handler.
     """
     found: dict[int, Call] = {}
     frame = sys._getframe().f_back

@@ -41,7 +41,7 @@ from ..workers.worker import Worker
 
 
 class _Serving(threading.local):
-    """The request that this thread serves: `deadline` is when that must end."""
+    """The request that this thread serves, which must end by `deadline`."""
 
     deadline: float | None = None
 

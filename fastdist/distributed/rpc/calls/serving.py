@@ -285,9 +285,9 @@ def name_of(function: object) -> str:
 
 # Note [Answers in batches]
 # Requests that came in one batch run one after the other. While more of them wait, the leader puts
-# its answers into the outbox, and sends them together when the batch is done. No answer waits
-# longer than the pool's watcher takes: if a function takes long, its thread loses the lead, and the
-# next leader first sends what is in the outbox.
+# its answers into the outbox, and sends them together when the batch is done. If a function takes
+# long, the pool's watcher takes the lead from its thread, and the next leader first sends the
+# answers in the outbox.
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""Returns idle GPU memory that was lent to other processes to its GPU."""
+"""Frees idle GPU memory that was lent to other processes, after they have closed it."""
 
 # A slab is recalled when memory must be freed (cuda.empty_cache) and no piece of it is lent. Peers
 # that had pieces of it may still have it open, and CUDA does not define the effect of freeing

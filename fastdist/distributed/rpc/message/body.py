@@ -194,8 +194,8 @@ def deserialize_call(
 def reads_plainly(body: Buffer) -> bool:
     """Return whether a pickle runs no users' code, which must not run on the progress thread.
 
-    Note    a pickle refers to each class or function by one opcode; one such reference is for
-            Tensors. The same byte within data only makes the answer False without need
+    Note    a pickle refers to each class or function by one opcode; one of them is the function for
+            Tensors. If data contains the same byte, the answer may be False for a harmless pickle
     """
     globals_used = bytes(body).count(b"\x93")
     return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)
@@ -204,7 +204,7 @@ def reads_plainly(body: Buffer) -> bool:
 def must_be_read(body: Buffer, encoding: int) -> bool:
     """Return whether a body may hold a value that must be read even if nobody needs the message.
 
-    Note    the same name within data only makes the answer True without need
+    Note    if data contains the same name, the answer may be True for a body without such a value
     """
     return encoding & ~NAMED == PICKLE and any(name in bytes(body) for name in _must_be_read)
 
@@ -319,7 +319,7 @@ class _Packer:
         finally:
             self.is_busy = False
             self._tensors = []
-            # The memo holds the pickled objects alive; a new object at an old id must not match.
+            # The memo keeps pickled objects alive, and a new object may reuse the id of an old one.
             pickler.clear_memo()
             stream.seek(0)
             stream.truncate()

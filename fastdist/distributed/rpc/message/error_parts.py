@@ -58,7 +58,7 @@ def rebuild_error(
 ) -> BaseException:
     """Return an exception of this class with these `args`, whatever its own __init__ takes.
 
-    Raises  MessageError unless it is a class of exceptions, and for parts that do not fit it
+    Raises  MessageError if kind is not an exception class, or if the parts do not fit it
     """
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise MessageError(f"{type(kind).__name__} is not a class of exceptions")

@@ -104,9 +104,7 @@ def examine(module: str, name: str) -> tuple[Any, Use]:
         return found, free_use(found) if plain is None else plain
     module, name = current_name(module, name)
     if _is_to_come(sys.modules.get(module), name):
-        __import__(
-            module, level=0
-        )  # which this worker does already; what it exports is not said yet
+        __import__(module, level=0)  # waits for the other thread, so that its exports are known
     if (module, name) in _exported or f"{module}.{name}" in _allowed:
         found = _look_up(module, name)
         return found, free_use(found)

@@ -44,12 +44,12 @@ def id_text(number: int) -> str:
 
 
 def with_decimal(number: int) -> str:
-    """Return the decimal that PyTorch's texts have, and behind it what can be read."""
+    """Return the decimal form for PyTorch's texts, followed by the readable form."""
     return str(number) if number < 0 else f"{number} ({id_text(number)})"
 
 
 def read_id(text: str) -> int | None:
-    """Return the id that a text stands for: as people read it, or a number; None for others."""
+    """Parse an id in its readable or decimal form; None for any other text."""
     if (form := _FORM.fullmatch(text)) is not None:
         rank, life, count = form.groups()
         head = 0 if life is None else int(life, 16) << _COUNT_BITS

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, TypeAlias
 # Note [Message layout]
 # All numbers are little endian. Frame 0 is
 #   - header: 64 bytes, HEADER;
-# - buffer table: size in bytes, and number of frames (0: the buffer follows the body in this frame;
-# IN_ARENA: a descriptor follows the body instead, see distributed/arena; ON_DEVICE: likewise for
-#     memory of a GPU, see gpu_transport/cuda_ipc.py);
+#   - buffer table: size in bytes, and number of frames (0: the buffer follows the body in this
+#     frame; IN_ARENA: a descriptor follows the body instead, see distributed/arena; ON_DEVICE:
+#     likewise for memory of a GPU, see gpu_transport/cuda_ipc.py);
 #   - tensor table: buffer, byte offset, dtype, device type, device index, flags, ndim, and as
 #     64-bit numbers the sizes and the strides, which count elements;
 #   - tangent table: tensor, level id, tangent tensor;

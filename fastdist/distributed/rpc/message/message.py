@@ -62,8 +62,8 @@ packing = _Packing()
 class Message:
     """One request, answer or notice, outgoing or received.
 
-    It has a header, small values, and a value in `body` whose Tensors are `tensors`. The tensors of
-    an incoming message stay in `buffers`, as `entries` describe, until `open` makes them.
+    It has a header, metadata, and a value in `body`, whose Tensors are in `tensors`. The tensors of
+    an incoming message stay in `buffers`, as described by `entries`, until `open` makes them.
 
     Units   timeout_ms is the time left for the call; 0 means no deadline
     """
@@ -155,7 +155,7 @@ class Message:
 
         Raises  RpcError if the value does not pickle; `name` is its name in the error
         """
-        # Nested, as pickling an object may itself make a call.
+        # Save the outer message, as pickling an object may itself make a call.
         outer, packing.message = packing.message, self
         try:
             if self.type in USER_WORK:

@@ -277,7 +277,7 @@ class _Scan:
         if not is_written or not all(item[0] & KEYS for item in items[2:]):
             raise MessageError("a body that calls something else than what it names")
         if code == _REDUCE and named[4] == "builtins.str" and _is_text(args[3]):
-            # str of a text is the same text. Under as-torch, modules of classes are written so.
+            # str of a text is the same text. Under as-torch, module names are pickled in this form.
             self._stack.append(args[3][0])
             return
         use: Use = named[3]

@@ -70,9 +70,9 @@ class Departure:
 
     Created by the sending thread, so its later work on the devices comes after the copies. With
     is_late the thread does not wait for them, so tensors of the CPU are copied immediately: the
-    program may change its own afterwards.
+    program may change the originals afterwards.
 
-    Thread  finished by any
+    Thread  any may call finish
     Raises  DeviceError for a tensor on a device that the map does not name
     """
 

@@ -1,4 +1,4 @@
-"""RRef: a reference to a value that stays on the worker which owns it, and to its methods."""
+"""RRef: a reference to a value that stays on its owner; also calls methods of the value there."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class OwnedValue(KeptValue):
         return self.value()
 
     def value(self) -> Any:
-        """Return the value, which exists.
+        """Return the value, which must exist.
 
         Raises  the errors of wait
         """

@@ -41,7 +41,7 @@ MAX_IDS: Final = 128 << 10
 # Note [Answers that are not read]
 # An answer is never held back: two workers that both waited for room would wait forever. So the
 # memory for answers to a slow caller is limited by delaying its next calls. A caller acknowledges
-# the answers that it has read on its lane 0, which uses none of its users' threads. Answers on a
+# answers when its lane 0 has read them, which needs none of its users' threads. Answers on a
 # connection that has ended do not count.
 _LEAST_UNREAD_BYTES: Final = 8 * UNREAD_STEP_BYTES
 
@@ -106,7 +106,7 @@ class CallerLane:
                 self.over_unread_limit = self.over_unread_limit or self._unread > self._max_unread
                 self._keep(call_id, frames, size_bytes)
             elif call_id == self._latest:
-                # The next call acknowledges the answer to this one.
+                # This call's arrival has acknowledged the answer to the previous one.
                 is_kept = len(frames) == 1 and size_bytes <= MAX_BYTES
                 self._answers = {call_id: frames} if is_kept else {}
                 self._bytes = size_bytes if is_kept else 0
@@ -141,8 +141,8 @@ class CallerLane:
         """Count answers as read, and return the calls that may begin now."""
         with self._lock:
             self._unread = max(0, self._unread - size_bytes)
-            # Release at half of the limit: at the first free byte, calls would be held again
-            # singly.
+            # Release at half of the limit: calls released at the first free byte would be held
+            # again.
             return self._take_held() if self._unread <= self._max_unread // 2 else []
 
     def forget_below(self, floor: int, still_open: Collection[int]) -> None:

@@ -70,7 +70,7 @@ class StoreDirectory:
     ) -> list[bytes]:
         """Wait until all members of a static group have come; return the values of `wanted`.
 
-        Those are ranks, names and labels. Return nothing if all members had met before, and this
+        `wanted` has ranks, names and labels. Return nothing if all members had met before, and this
         one may follow an earlier life.
 
         Raises  RankTakenError; StoreError if two members disagree; StoreTimeoutError naming the
@@ -206,10 +206,10 @@ def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixSto
 # Note [Which group]
 # Each group that a process joins has its own keys in the store, under the group's number. A
 # restarted worker counts from 0, though its job may be in a later group. So groups with `restarts`
-# record in the store the number of the newest group. In static groups the first group of a process
-# is that one: all members meet again for each group, so the others are there or will come. In
-# groups without a world size each worker counts separately, so the first group is the last one that
-# a former life joined and did not leave.
+# record the number of the newest group in the store. In static groups a new process joins the
+# newest group: all members meet again for each group, so the others are there or will come. In
+# groups without a world size each worker counts separately, so a new process joins the last group
+# that a former life joined and did not leave.
 
 # The number of the newest group, under separate keys: see note_again.
 _ALL: Final = "rpc_groups"

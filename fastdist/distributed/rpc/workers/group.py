@@ -26,8 +26,8 @@ GIVEN_UP: Final = "given_up"
 # The key prefix for the reasons of ends without rpc.shutdown().
 _ENDED: Final = "ended"
 _SHUTDOWN: Final = b"shutdown"
-# A value that no key holds. A compare_set that expects it reads a key, without a wait if the member
-# has just left.
+# A value that no key holds. A compare_set that expects it reads a key; unlike get, it does not wait
+# for a missing key.
 _ABSENT: Final = b"\0absent"
 
 _logger = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Group:
         it has ended (joining.py).
 
         Note    if this worker was given up, another one may have its rank by now; the entries of
-                that one stay
+                the new one stay
         """
         if self.is_static:
             return

@@ -235,7 +235,7 @@ def _follow(me: Record, before: Record) -> Record:
 def count_former_lives(store: Store, rank: int) -> int:
     """Return how often a rank was started again, according to the store of a former group.
 
-    A process whose first group is a later one was started after another one had been in the former.
+    If the first group of a process is a later one, another process had its rank in the former one.
     """
     (before,) = StoreDirectory(store).find([rank])
     return 1 if before is None else before.restart_count + 1
@@ -271,7 +271,7 @@ def _has_begun(store: Store, rank: int) -> bool:
 # declare the worker lost after frozen_s, and this process waits as long.
 #
 # A frozen worker still exists. It keeps its rank until a member has declared it lost, which that
-# member writes to the store. It keeps it also after that while it answers a greeting, as the member
+# member writes to the store. After that it keeps its rank while it answers greetings, as the member
 # may itself have been cut off. If it wakes after another process has taken its rank, the members
 # notify it that it was declared lost.
 

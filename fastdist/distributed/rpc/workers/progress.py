@@ -113,7 +113,7 @@ class Timeouts:
         """Return the next time to look, which a later `add` may make earlier; inf for never.
 
         The thread wakes at `alarm` in any case, so `add` does not wake it for deadlines after that.
-        Nearly every call has a deadline; otherwise a lone call would wake the thread each time.
+        Otherwise each call with a deadline, as nearly all have, would wake the thread.
         """
         with self._lock:
             expires = self._times[0] * BUCKET_S if self._times else math.inf

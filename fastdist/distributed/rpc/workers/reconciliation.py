@@ -64,7 +64,7 @@ class Waiting(Protocol):
         """Complete the call with an error: the other worker, or this one, has ended."""
 
     def lost(self, *, may_have_run: bool) -> None:
-        """Handle a call that was lost with a connection, or whose answer was."""
+        """Handle a call that was lost with a connection, or whose answer was lost."""
 
     def frames_again(self) -> Sequence[Buffer]:
         """Return the frames of a request that never arrived; empty if they are not kept."""

@@ -241,7 +241,7 @@ _AT_LEAST_FREE: Final = 16
 def own_lanes_between(me: Record, other: Record) -> int:
     """Return how many separate lanes a worker may open to another.
 
-    With this number half of the descriptors of either process would suffice for the whole group.
+    The lanes to all members then use at most half of the descriptors of either process.
     """
     if not me.world_size:
         return MAX_OWN_LANES

@@ -50,8 +50,6 @@ class Meter(NamedTuple):
         """Return whether the process ran during late_s, in which this thread should have run.
 
         Before that time the thread woke num_turns times, with one or two counted wakes each.
-
-        Before that time the thread had num_turns, each with a wake or two.
         """
         if self.num_wakes < 0:
             return self.processor_s - before.processor_s >= _SHARE_OF_TIME * late_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-# The most children of a worker: all workers of 32 * 32 are at most two steps from the root.
+# The most children of a worker: with 32 * 32 workers, all are at most two steps from the root.
 FAN_OUT: Final = 32
 
 

@@ -19,8 +19,8 @@ from .session import Event
 
 _logger = logging.getLogger(__name__)
 
-# A knock takes 100 to 200 us of both ends together. This is the limit for idle knocks of a worker
-# with many peers, so that 64 workers of one machine leave the cores to users.
+# A knock costs both ends together 100 to 200 us. A worker with many peers sends at most this many
+# idle knocks a second, so that 64 workers of one machine leave the cores to users.
 _IDLE_KNOCKS_A_SECOND = 8.0
 
 # The session's event for each event of the connection.

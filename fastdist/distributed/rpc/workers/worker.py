@@ -1,6 +1,4 @@
-"""One life of another worker: its record, its connection, and all data that this worker keeps on
-it.
-"""
+"""One life of another worker: its record, its connection, and this worker's data about it."""
 
 # Note [A worker is a life]
 # A rank may have several lives, one after another. This worker's data about another worker belongs
@@ -106,7 +104,7 @@ class Worker:
         self.credit: Credit
         # The limits for messages from it; its record has the limits for messages to it.
         self.takes = owner.me.limits
-        # The reverse of its device map to this worker: the devices there for results from ours.
+        # Device here -> its device for results: the reverse of its device map to this worker.
         forward = record.device_map_to(owner.me.name)
         self.map_back = {theirs: mine for mine, theirs in forward.items()}
         # The latest of its calls here that it gave up; some may still run. Maintained by Forks.
@@ -373,7 +371,7 @@ class Worker:
     def _take(self, frames: list[Buffer]) -> None:
         """Handle a message from lane 0: the answer to a call, or a notice of the peer's agent."""
         # Count all bytes, even of invalid messages and bytes that the peer did not count. If this
-        # worker acknowledged too little, the peer would hold up its calls forever.
+        # worker acknowledged too little, the peer would hold back this worker's calls forever.
         self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
         self._read_messages += 1
         if self._read_bytes >= UNREAD_STEP_BYTES or self._read_messages >= READ_STEP_MESSAGES:
@@ -400,7 +398,7 @@ class Worker:
     def decode(self, frames: Sequence[Buffer]) -> Message:
         """Return the message decoded from frames that this peer has sent.
 
-        Raises  MessageError naming it
+        Raises  MessageError naming this peer
         """
         try:
             return decode(frames, self.takes, self)

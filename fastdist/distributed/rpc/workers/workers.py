@@ -28,7 +28,7 @@ from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
-from .hooks import add_silence_hook as add_silence_hook  # earlier pickles name it here
+from .hooks import add_silence_hook as add_silence_hook  # pickles of earlier versions use this name
 from .hooks import lost_hooks, silence_hooks, tell_of_return
 from .latest import remember
 from .progress import Progress
@@ -168,7 +168,7 @@ class Workers:
         return RpcError(f"{sender} could not find destination {what}")
 
     def _explain_missed(self, to: str | int | WorkerInfo) -> str:
-        """Return text about a lost worker that the group has not removed yet."""
+        """Return error text about a lost worker that has not come back; empty for any other."""
         wanted = getattr(to, "name", to)
         for rank, name in list(self._missed.items()):
             if wanted in (rank, name):
@@ -361,7 +361,7 @@ class Workers:
         when = time.monotonic() + seconds
         self.progress.post(self.progress.call_at, when, lambda: self._submit(function))
 
-    # ---- as the Owner of each; on the progress thread ------------------------------------------
+    # ---- methods of Owner; on the progress thread ----------------------------------------------
 
     def is_silent(self, worker: Worker, why: str) -> None:
         """Report a worker that does not answer; launch/lost_workers.py checks whether it hangs."""
@@ -373,7 +373,7 @@ class Workers:
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
         """Record that a worker has given up this one; fence this one if enough members have."""
-        # The living members other than `by`, including those that have not given this one up.
+        # The living members except `by`; those that gave this one up before count as dead here.
         there = [other for other in self.living() if not (other.is_self or other is by)]
         remember(self._given_up_by, by.record.incarnation)
         stood_still = self.progress.stood_still_lately(self._times.frozen_s)

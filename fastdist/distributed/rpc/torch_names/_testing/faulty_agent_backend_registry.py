@@ -1,4 +1,4 @@
-"""PyTorch's tests import this to register the backend FAULTY_TENSORPIPE, which always is."""
+"""Imported by PyTorch's tests to register FAULTY_TENSORPIPE, which is always registered here."""
 
 from __future__ import annotations
 
