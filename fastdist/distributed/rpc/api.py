@@ -381,9 +381,9 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     """Leave the group; if graceful, after all workers have called this and no call is under way.
 
     A group without a world size has no barrier: its members come and go. A member that leaves waits
-    for the calls that it made and for the calls of other workers that run here. It answers the
-    latter, releases its references, and ends when the callers have read their answers. A later call
-    to it fails with a WorkerLostError, and has not run.
+    for the calls that it made and for the calls that run here. It answers those that run here,
+    releases its references, and ends when the callers have read their answers. A later call to it
+    fails with a WorkerLostError, and has not run.
 
     The barrier does not wait for a lost worker. A worker is lost if its process was killed, ended
     by an exception, sys.exit() or os._exit() before its own shutdown, or gives no sign of life. A

@@ -13,7 +13,7 @@ class Closing:
     An exception of a signal handler, such as Ctrl-C, ends `go_on`; the next call begins with the
     step that was interrupted. A step that has failed twice is skipped.
 
-    Thread  the one that created it: `go_on` does nothing in another one
+    Thread  the thread that created it; `go_on` does nothing in another thread
     """
 
     def __init__(self, steps: Iterable[Callable[[], object]]) -> None:

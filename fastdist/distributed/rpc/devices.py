@@ -59,7 +59,7 @@ def _problem_of_maps(me: Record, records: Sequence[Record]) -> str:
 
 
 def _first_missing(devices: Iterable[Device]) -> str:
-    """Return the first missing device, with those that exist; empty if all exist."""
+    """Return text on the first missing device and the existing devices; empty if all exist."""
     for device in devices:
         try:
             count = backend_of(device.type).device_count()

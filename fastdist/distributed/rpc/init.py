@@ -66,7 +66,7 @@ def init_rpc(
         backend: A member of BackendType; found from the options, else TENSORPIPE.
         rank: The number of this worker, from 0; from the environment if -1.
         world_size: The number of workers; from the environment if None.
-        rpc_backend_options: Timeouts, threads, security and where workers meet.
+        rpc_backend_options: Timeouts, threads, security and rendezvous.
 
     Threads: one at a time; a process may join again after shutdown
 

@@ -54,7 +54,7 @@ LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
 # When a log line names the workers that a shutdown waits for; the pauses double. A worker that only
 # serves normally waits without a limit for the end of the job. So its first line comes later, and
-# none comes after a pause in which other workers have called it.
+# no line follows a pause in which other workers have called it.
 FIRST_S = 5.0
 FIRST_WITHOUT_LIMIT_S = 60.0
 # How long running functions of other workers may delay a shutdown, and the exit of the process.
@@ -214,7 +214,7 @@ class Leaving:
         def tell() -> None:
             if self._waits_since != began:
                 return
-            # Scheduled first, so that an error in this one does not stop the next one.
+            # Scheduled first, so that an error in this log line does not stop the next one.
             self._tell_after(began, 2.0 * seconds)
             if self._counts.activity()[1] != num_calls:
                 return  # other workers have called this one meanwhile

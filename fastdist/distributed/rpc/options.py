@@ -142,7 +142,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
             invalid devices, a device map that is not one to one, or a negative time; TypeError for
-            a value that is not a number, text or list where one is expected
+            a value of a wrong type
 
     Args:
         num_worker_threads: How many threads run the calls of other workers.

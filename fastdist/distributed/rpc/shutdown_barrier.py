@@ -271,7 +271,7 @@ class ShutdownBarrier:
         return found
 
     def _below(self, rank: int) -> list[Worker]:
-        """Return the children of a rank; for dead ones, their own children as well.
+        """Return the children of a rank; for a dead child, also its children.
 
         -1 stands for the parent of the root.
         """
@@ -451,7 +451,7 @@ class ShutdownBarrier:
         return answer
 
     def _was_adopted(self, lives: Collection[str]) -> None:
-        """Report again, to another member, as those with these lives are lost."""
+        """Report again, to another member, because the members with these lives are lost."""
         above = map(self._workers.known, tree.ancestors_of(self._workers.me.rank, self._fan_out))
         passed = {one for one in above if one is not None and life_of(one) in lives}
         with self._lock:
@@ -465,7 +465,7 @@ class ShutdownBarrier:
         is_new = not self._over.issuperset(over)
         self._over.update(over)
         if len(self._over) > MOST_REMEMBERED:
-            # Older ones are noticed in other ways, a little later.
+            # The ends that are forgotten here are noticed in other ways, a little later.
             self._over = {*over}
         return is_new
 

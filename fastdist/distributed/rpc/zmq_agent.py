@@ -148,7 +148,7 @@ class ZmqAgent(RpcAgent):
         gate.set_mode(gate.STRICT if self.options.strict else gate.OPEN, self.me.limits.nesting)
         if self.options.switch_interval is not None:
             # A thread that computes in Python releases the interpreter lock at this interval. At
-            # the default of 5 ms a call into this worker would wait for that twice.
+            # the default of 5 ms a call into this worker would wait for two intervals.
             self._switch_interval_before = sys.getswitchinterval()
             sys.setswitchinterval(self.options.switch_interval)
         names = [one.name for one in self.group.members]

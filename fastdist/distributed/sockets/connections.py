@@ -8,7 +8,7 @@
 # descriptor frees the slot.
 #
 # If more admissions are pending than descriptors are silent, some connections ended before they
-# sent a message. Their members are unknown, so the oldest pending ones of the requesting
+# sent a message. Their members are unknown, so the oldest pending admissions of the requesting
 # member are dropped: one slot too many for a moment is better than a peer that is locked out.
 #
 # A peer that is silent for longer than a handshake may take was admitted, and sends nothing. When a

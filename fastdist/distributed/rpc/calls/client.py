@@ -230,8 +230,9 @@ class Client:
             self.counts.call_sent(call, call.peer.info.name, size)
         frames = call.frames
         if len(frames) > 1:
-            # Do not keep them for a resend: further frames are the caller's own memory, which it
-            # may change after this returns. Cleared before the send, as a query may come during it.
+            # Do not keep these frames for a resend: all but the first are the caller's own memory,
+            # which it may change after this returns. Cleared before the send, as a query may come
+            # during it.
             call.frames = ()
         try:
             # Before the send, as the answer may arrive before the send returns.

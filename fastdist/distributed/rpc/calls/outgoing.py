@@ -285,7 +285,7 @@ class LaneCall(Call):
         except LaneClosed:
             self._is_broken, self._error = True, self._closed_error()
         except BaseException as error:
-            # Close the lane: its next message would be read as the rest of this one.
+            # Close the lane: its next message would be read as the rest of this message.
             self._break_off(error)
             raise
 

@@ -176,8 +176,8 @@ class PeersSlabs:
         self._slabs: dict[bytes, OpenedSlab] = {}
         self._is_closed = False
         self._events: OpenedEvents | None = None
-        # (UUID of the peer's GPU, index of a GPU here that can read it) -> index here of the
-        # former. Entries are only added.
+        # (UUID of a peer's GPU, index of a GPU here that can read it) -> index here of the peer's
+        # GPU. Entries are only added.
         self._theirs: dict[tuple[bytes, int], int] = {}
 
     def copy_out(self, came: CameOnDevice, wanted: Sequence[Wanted], index: int) -> list[Any]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # behind its earlier work and before its later work. It also takes the peer's credit and registers
 # the call. A thread of the pool waits for the copies, and writes the message; its errors end the
 # Future. Such calls to one peer are sent in the order in which they were made. Calls without a wait
-# (with tensors of the CPU alone, or by cuda_ipc) are sent immediately, before the waiting ones.
+# (with tensors of the CPU alone, or by cuda_ipc) are sent immediately, before the waiting calls.
 #
 # If a call ends before it was sent (a timeout, a lost peer), its packing is undone. Its peer never
 # received it, and gets no notice.

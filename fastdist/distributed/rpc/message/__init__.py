@@ -20,7 +20,7 @@ tables.py           packs and reads the tables
 types.py            the types of messages, by number
 metadata.py         encodes the named numbers and texts; metadata_fields.py reads them with checks
 body.py             encodes values and calls as a message's body
-numpy_values.py     the encoding of NumPy's values; error_parts.py: that of exceptions
+numpy_values.py     the encoding of NumPy's values; error_parts.py: the encoding of exceptions
 remote_errors.py    sends an exception to another worker
 tensors.py          encodes tensors as a table and buffers
 places.py           assigns arrays to buffers. ../gpu_transport/ sends tensors from GPU to GPU

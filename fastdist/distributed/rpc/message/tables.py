@@ -136,7 +136,7 @@ class Tables:
         self._frames_used = 1
 
     def take(self, size: int) -> Buffer:
-        """Return the next size bytes of the first frame."""
+        """Return the next `size` bytes of the first frame."""
         left = len(self._first) - self._at
         if size > left:
             raise MessageError(f"{size} bytes announced, {left} are left in the first frame")
@@ -175,7 +175,7 @@ class Tables:
         ]
 
     def require_end(self) -> None:
-        """Raise MessageError for bytes after the announced ones."""
+        """Raise MessageError for bytes that the header did not announce."""
         if self._at != len(self._first) or self._frames_used != len(self._frames):
             raise MessageError(
                 f"{len(self._first) - self._at} bytes and "

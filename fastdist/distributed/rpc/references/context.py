@@ -9,7 +9,7 @@
 # one that has ended by then, only the sender needs a notice. If the sender is the owner, it
 # registers the fork when it packs the message. In that case, and if a call sends the reference to
 # its owner, the answer to the call shows that the reference has arrived, and no notice is needed.
-# The notice of a reference's end (RREF_USER_DELETE) never precedes the one of its beginning
+# The notice of a reference's end (RREF_USER_DELETE) never precedes the notice of its beginning
 # (held.py). A worker that dies or leaves holds no references any more: the children that went to it
 # are dropped, and a moment later its users. By then the workers to which it has passed references
 # have notified the owners.
@@ -362,7 +362,8 @@ class RRefContext:
         """Return a copy of a function's error without frames, with its origin in the notes.
 
         The error lives as long as the references to the value. Its frames would keep the function's
-        variables alive, which may hold references of other workers, and those perhaps this value.
+        variables alive. These may hold references to other workers' values, which may in turn refer
+        to this value.
         """
         kept = copy_of(error)
         tell_origin(kept, error, self.me.name)

@@ -136,7 +136,7 @@ class Group:
     def take_out(self, gone: Record, *, was_lost: bool = False) -> None:
         """Remove a member from a dynamic group.
 
-        The member is this one, which leaves, or one that has certainly ended and cannot do it.
+        The member is this one, which leaves, or one that has certainly ended.
         Does not wait for a store that does not answer.
 
         Never raises: another member may remove it, and a worker that wants its name checks whether

@@ -137,7 +137,7 @@ class Timeouts:
         return bucket * BUCKET_S <= now or not self._calls_at[bucket]
 
     def _collect(self) -> None:
-        """Drop all empty buckets, as those behind a late deadline never reach the head of the heap.
+        """Drop all empty buckets: behind a late deadline they would not reach the head of the heap.
 
         Each empty bucket costs its share of one pass over twice as many buckets.
         """
