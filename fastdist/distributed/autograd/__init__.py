@@ -103,10 +103,10 @@ def backward(
 
     In the mode "auto", results of RPCs that no root depends on get no gradients, as in one process.
     In "fast", PyTorch's mode, such results make the pass fail when nothing moves any more. The
-    "smart" mode
+    "smart" mode of PyTorch's design notes does not exist, because "auto" gives the same gradients.
 
-    With create_graph, the graph is kept and the gradients in the contexts have a graph of their
-    own, which spans the workers too. A later pass of the same context, with roots made of these
+    With create_graph, the graph is kept and the gradients in the contexts have a graph too, which
+    spans all workers. A later pass of the same context, with roots made of these
     gradients, computes second derivatives. Its gradients are added to those already in the context,
     as they are added to `.grad` in one process.
 

@@ -222,8 +222,7 @@ class BackwardPass:
             return True
 
     def mark_notified(self, count: int) -> None:
-        """Count notices of unused sends, which the root sends even after its own part has ended.
-        """
+        """Count notices of unused sends, which the root sends even after its own part has ended."""
         with self._lock:
             self.num_sent += count
 
