@@ -220,8 +220,7 @@ class DeviceMesh:
     def _flatten(
         self, mesh_dim_name: str | None = None, backend_override: Any = None
     ) -> DeviceMesh:
-        """Return a mesh with one axis and the same processes. All processes of the job must call
-        it.
+        """Return a mesh with one axis and the same processes. All of the job must call it.
 
         Args:
             mesh_dim_name: The name of the axis, by which the complete mesh can be indexed too; by

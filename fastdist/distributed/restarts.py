@@ -64,17 +64,16 @@ def begin_life() -> None:
 
 
 def on_restart(hook: Hook) -> Hook:
-    """Register hook(worker_info), to be called for each worker that is back after a restart; return
-        it.
-    On a restarted worker, init_rpc calls the hook for the worker itself; the hook should load the state
-        from which to continue. If the worker was restarted alone (`fastdist run --restart=worker`), the
-        other workers call the hook as soon as they know its new incarnation. By then everything that
-        they held of the old one (RRefs, contexts, calls) is invalid. Register hooks before init_rpc.
-        The function can be used as a decorator.
-        hooks before init_rpc. The function can be used as a decorator.
+    """Register hook(worker_info), which is called for each worker that is back; return the hook.
 
-        Thread  any; on the other workers the hook runs on a thread of RPC
-        Raises  TypeError if hook is not callable
+    On a restarted worker, init_rpc calls the hook for the worker itself; the hook should load the
+    state from which to continue. If the worker was restarted alone (`fastdist run
+    --restart=worker`), the other workers call the hook as soon as they know its new incarnation.
+    By then everything that they held of the old one (RRefs, contexts, calls) is invalid. Register
+    hooks before init_rpc. The function can be used as a decorator.
+
+    Thread  any; on the other workers the hook runs on a thread of RPC
+    Raises  TypeError if hook is not callable
     """
     if not callable(hook):
         raise TypeError(f"hook is {hook!r}; expected a function of one argument, the worker")

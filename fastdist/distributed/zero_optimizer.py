@@ -157,8 +157,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                 broadcast_tensors(self.process_group, own, rank)
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Gather the states of all parts on one process, for its state_dict(). All processes must
-        call it.
+        """Gather all parts' states on one process, for its state_dict(). All must call it.
 
         Args:
             to: The group rank of the process that receives the states.

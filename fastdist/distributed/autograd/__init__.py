@@ -106,9 +106,9 @@ def backward(
     "smart" mode of PyTorch's design notes does not exist, because "auto" gives the same gradients.
 
     With create_graph, the graph is kept and the gradients in the contexts have a graph too, which
-    spans all workers. A later pass of the same context, with roots made of these
-    gradients, computes second derivatives. Its gradients are added to those already in the context,
-    as they are added to `.grad` in one process.
+    spans all workers. A later pass of the same context, with roots made of these gradients,
+    computes second derivatives. Its gradients are added to those already in the context, as they
+    are added to `.grad` in one process.
 
     With accumulate_to_grad, each leaf's `.grad` accumulates on its worker as in a local pass, and
     the leaf's hooks run. The context has the gradients too.
@@ -184,8 +184,7 @@ def is_available() -> bool:
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """Return a dict from leaf to gradient, for all leaves of this worker that have one in the
-    context.
+    """Return a dict from leaf to gradient, for this worker's leaves and one context.
 
     Raises  TypeError for a value that is not an id; RuntimeError for an unknown context
 

@@ -232,10 +232,9 @@ class BackwardPass:
             return message_id in self._awaited
 
     def take(self, message_id: int) -> bool:
-        """Count the gradients that arrived for a send; return False if the send must not run with
-        them.
+        """Count the gradients that arrived for a send; return whether the send must run.
 
-        The result is False if the pass is over, began without the send, or has had an answer for
+        The result is false if the pass is over, began without the send, or has had an answer for
         it.
         """
         with self._lock:

@@ -461,8 +461,7 @@ class Reducer:
                     grad.copy_(view)
 
     def rebuild(self) -> None:
-        """Rebuild the buckets once, after the first iteration, in the order in which gradients
-        arrived.
+        """Rebuild the buckets once, after the first iteration, in the gradients' order of arrival.
 
         The order of rank 0 is used on all members, so that they have the same buckets.
         """
