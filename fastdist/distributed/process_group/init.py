@@ -253,7 +253,7 @@ def _leave_preemption(world: World) -> None:
 
 
 def abort_process_group(group: Any = None) -> None:
-    """Fail all collectives of this process with an error, then leave as destroy_process_group does."""
+    """Fail all collectives of this process, then leave as destroy_process_group does."""
     world = here.world
     with world.lock:
         groups = list(world.by_name.values()) if group is None else [group]

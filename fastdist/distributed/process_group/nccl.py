@@ -75,7 +75,8 @@ class NcclCarrier(QueueingCarrier):
     ) -> Work:
         """Queue a collective, and return its Work.
 
-        Unless is_async is set, the current stream waits for the collective. `call.sequence` is ignored: this class counts the calls.
+        Unless is_async is set, the current stream waits for the collective. `call.sequence` is
+        ignored: this class counts the calls.
         """
         with self._lock:
             self._require_open()
