@@ -118,8 +118,7 @@ class DistributedOptimizer:
         _ask_all(self.remote_optimizers, _zero_grad, set_to_none)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add RRefs of parameters with their own options. Missing options get the optimizer's
-        defaults.
+        """Add RRefs of parameters with options; missing ones get the optimizer's defaults.
 
         Raises  TypeError if param_group is not a dict of RRefs; errors of an owner's optimiser
         """

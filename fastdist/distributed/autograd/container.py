@@ -109,8 +109,7 @@ class DistAutogradContainer(EndsEverywhere):
         return context
 
     def _owner_of(self, context_id: int, brought_by: Worker, life: object) -> Worker | None:
-        """Return the owner of a context, or None if that is this worker. The id contains only a
-        rank.
+        """Return the owner of a context; None for this worker. The id contains only a rank.
 
         Raises  WorkerLostError if `life` is not the present incarnation of that rank
         """

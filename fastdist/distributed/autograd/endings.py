@@ -35,8 +35,7 @@ _HELD: Final = "held"
 
 
 class EndsEverywhere(ABC):
-    """All contexts or all levels of this worker. `what` names the kind, `ids` its field in
-    messages.
+    """All contexts or levels of this worker; `what` names the kind, `ids` its message field.
 
     Thread  any
     """

@@ -203,8 +203,7 @@ class DistEngine:
         sender: Worker | None = None,
         direct: bool = False,
     ) -> tuple[Future[None], GradientBatch | None]:
-        """Continue from the sends whose gradients arrived. The Future is done when all later work
-        is.
+        """Continue from sends whose gradients arrived. The Future is done when all later work is.
 
         The first gradients of a pass set it up here, and are answered when the whole part has ended
         and its own messages are answered. Later gradients are answered immediately. A batch is
@@ -280,8 +279,7 @@ class DistEngine:
         terms: Terms,
         requester: Worker | None = None,
     ) -> tuple[BackwardPass, DistGraphTask | None, bool]:
-        """Return this worker's part of a pass, its task (None if the part is over), and whether it
-        is new.
+        """Return a pass's part here, its task (None if the part is over), and whether it is new.
 
         Raises  ContextError if another pass of the context is under way; ContextReleasedError if
                 the context is over
@@ -316,8 +314,9 @@ class DistEngine:
         return part, task, True
 
     def _work(self, task: DistGraphTask, starts: Sequence[Node], outbox: Outbox) -> None:
-        """Run Nodes on this thread, each counted as an outstanding task, and all CPU Nodes that
-        become ready through them.
+        """Run Nodes, and all CPU Nodes that become ready through them, on this thread.
+
+        Each of the given Nodes counts as an outstanding task.
 
         Several threads may do so for one pass. Each has its own queue, so none waits for another.
         The outbox keeps the messages to send. See Note [Gradients that wait a little].
@@ -329,8 +328,7 @@ class DistEngine:
             self._empty(task, queue, outbox, len(starts))
 
     def _empty(self, task: DistGraphTask, queue: OwnQueue, outbox: Outbox, starts: int) -> None:
-        """Run the queued Nodes, and those that they queue; `starts` is their number of outstanding
-        tasks.
+        """Run the queued Nodes, and those that they queue, for `starts` outstanding tasks.
 
         The thread-local state is set once, and not for each Node as in the local engine: that would
         cost as much as a small Node.

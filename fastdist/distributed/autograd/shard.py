@@ -64,8 +64,7 @@ class Shard:
         return context
 
     def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
-        """Remove a context and add a tombstone for it; with may_come, even if the context is not
-        here.
+        """Remove a context and add its tombstone; with may_come, even if it is not here.
 
         Note    also None for an unused context, of whose end no worker must be notified
         """

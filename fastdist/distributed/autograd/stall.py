@@ -176,8 +176,7 @@ def _let_all_begin(
     lost: dict[Worker, list[int]],
     notified: Notified,
 ) -> list[Future[Any]]:
-    """Request workers that have not begun to begin, and report sends without receive; return the
-    answers.
+    """Send requests to begin, and reports of sends without receive; return the answers.
 
     `notified` has the workers that need no second request, with the sends that were reported to
     each.
