@@ -1,6 +1,4 @@
-"""Reads this node's rank and address from the variables of Slurm or Kubernetes: `--slurm`,
-`--k8s`.
-"""
+"""Reads this node's rank and address from variables of Slurm or Kubernetes: `--slurm`, `--k8s`."""
 
 from __future__ import annotations
 

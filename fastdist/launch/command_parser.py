@@ -1,6 +1,4 @@
-"""A command-line parser that reports a mistake in one line, with a similar option if there is
-one.
-"""
+"""A command-line parser that reports a mistake in one line, and suggests a similar option."""
 
 from __future__ import annotations
 

@@ -88,8 +88,7 @@ def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ..
 def rebuild_recorded(
     indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool, requires_grad: bool
 ) -> Tensor:
-    """Return the sparse tensor that was sent: a leaf, or part of the graph that contains its
-    values.
+    """Return the sparse tensor that was sent: a leaf, or part of the graph of its values.
 
     Raises  ValueError if the parts do not fit together
     """
