@@ -1,4 +1,4 @@
-"""How long this process was kept from running, to be subtracted from bounds on its waiting."""
+"""Measure how long this process could not run, to subtract it from measured waiting times."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import time
 from types import TracebackType
 
 _TICK_S = 0.005
-# A thread that is woken this late is no more than scheduled.
+# A wake-up that is late by less than this is ordinary scheduling.
 _USUAL_S = 0.015
 
 
 class Standstill:
-    """Adds up, inside a block, how long this process stood still: stopped, or without a core.
+    """Adds up, inside a block, how long this process was stopped or had no core.
 
-    Time in which its threads computed is none of it, so what hogs the interpreter is not excused.
+    Time in which its own threads computed does not count, so a thread that holds the GIL is not
+    excused.
 
         with Standstill() as stood:
             ...
