@@ -95,7 +95,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    """Skip test files that import pyzmq where it is not installed: machines with a GPU may lack it."""
+    """Skip test files that import pyzmq where it is missing, as on a machine that tests a GPU."""
     if importlib.util.find_spec("zmq") is not None:
         return None
     return WithoutSockets.from_parent(parent, path=module_path)

@@ -1,4 +1,4 @@
-"""The kinds of device that a test is repeated on: sim, which runs late, and cuda on the CPU shim."""
+"""The kinds of device that a test is repeated on: sim, which runs late, and cuda on a CPU shim."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Noting:
 
 
 class Choosing:
-    """Runs only the chosen tests, in the given order; a test that exceeds its limit ends the run."""
+    """Runs only the chosen tests in the given order; a test over its limit ends the run."""
 
     def __init__(self, chosen: str, begun: str) -> None:
         self._bounds: dict[str, float] = dict(json.loads(Path(chosen).read_text()))

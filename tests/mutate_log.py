@@ -143,7 +143,7 @@ def _file_of(test: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a break: the test that caught it, or "" and a note on which tests were tried."""
+    """The verdict on a break: the test that caught it, or "" and a note on the tests tried."""
 
     killed: bool
     word: str

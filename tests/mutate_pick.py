@@ -47,7 +47,7 @@ class Picking:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Exit immediately after a failure: the failed test may have left threads that never end."""
+        """Exit immediately after a failure: the test may have left threads that never end."""
         if self._status not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
             sys.stdout.flush()
             os._exit(self._status)
