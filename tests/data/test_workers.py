@@ -26,6 +26,7 @@ from fastdist.data import (
     worker_process,
 )
 from fastdist.random_numbers.generator import Generator
+from tests.standstill import freeze
 
 
 class Squares(Dataset[int]):
@@ -270,7 +271,7 @@ def test_who_breaks_off_does_not_wait_for_batches_under_way(
     next(batches)
     (worker,) = batches._pool._workers
     # Else it may have ended by then, where this process stands still.
-    os.kill(worker.process.pid, signal.SIGSTOP)
+    freeze(worker.process.pid)
     batches.close()
     assert worker_pool._ending == [worker.process]
     os.kill(worker.process.pid, signal.SIGCONT)

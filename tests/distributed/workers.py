@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.kept_port import KeptPort
 from tests.distributed import templates
+from tests.standstill import freeze
 from tests.suite import lock_order
 
 DEADLINE_S = 60.0
@@ -80,9 +81,12 @@ class Worker:
             raise WorkerFailed(f"worker {self.rank} did not end within {timeout_s} s") from None
 
     def kill(self, kind: signal.Signals = signal.SIGKILL) -> float:
-        """Send a signal and return the time at which it was sent."""
+        """Send a signal; return the time at which it was sent. After SIGSTOP no thread runs."""
         sent = time.monotonic()
-        self.process.send_signal(kind)
+        if kind == signal.SIGSTOP:
+            freeze(self.process.pid)
+        else:
+            self.process.send_signal(kind)
         return sent
 
 

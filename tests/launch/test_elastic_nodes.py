@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.standstill import freeze
+
 # Silence after which a node is lost here; the launchers beat twice a second.
 _LOST_S = "3"
 _TEXT = """
@@ -122,7 +124,7 @@ def test_a_launcher_that_was_stopped_for_long_comes_back_to_its_place(
     first, second = (start_node(node, "2") for node in (0, 1))
     _pids(first, "0 0 3 0 2", "0 1 3 0 2")
     _pids(second, "0 2 3 1 2")
-    second.process.send_signal(signal.SIGSTOP)
+    freeze(second.process.pid)
     first.wait_for("node 1 (127.0.0.2) was lost: not heard for", of="err")
     second.process.send_signal(signal.SIGCONT)
     pids = _pids(first, "1 0 3 0 2", "1 1 3 0 2") + _pids(second, "1 2 3 1 2")

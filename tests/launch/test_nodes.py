@@ -17,6 +17,7 @@ from bench.kept_port import KeptPort
 from fastdist.launch.nodes import BEAT_S, LOST_S
 from tests.distributed.way import Way
 from tests.launch.test_rpc_jobs import EARLY, ENDLESS
+from tests.standstill import freeze
 
 # Until the other node has noticed, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0
@@ -108,7 +109,7 @@ def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
     nodes = first, second = [start_node(node, text, transports="uv") for node in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
     left = [watch(pid) for pid in pids[:2]]
-    second.process.send_signal(signal.SIGSTOP)
+    freeze(second.process.pid)
     os.kill(pids[2], signal.SIGKILL)
     assert all(worker.ends_within(_LOST_BOUND_S) for worker in left)
     second.process.send_signal(signal.SIGCONT)
@@ -183,7 +184,7 @@ def frozen(start_node: StartNode, watch: Callable[[int], Any]) -> Iterator[None]
     first, second = start_node(0, _WAITING), start_node(1, _WAITING)
     second.number_after("pid of 2 is")
     first.number_after("pid of 1 is")
-    second.process.send_signal(signal.SIGSTOP)
+    freeze(second.process.pid)
     yield
     assert first.end(_LOST_BOUND_S) == 1
     assert b"node 1 (127.0.0.2) was lost: not heard for" in first.err

@@ -14,6 +14,7 @@ import pytest
 
 from fastdist.launch import main as launch_main
 from fastdist.launch.worker_process import WorkerProcess
+from tests.standstill import freeze
 
 _PIDS = """
     import os, signal
@@ -351,7 +352,7 @@ def test_a_frozen_worker_does_not_hold_up_a_ctrl_c(
     run = start_run(_PIDS)
     pid = run.number_after("pid of 0 is")
     frozen = watch(pid)
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     run.process.send_signal(signal.SIGINT)
     assert run.end(2.0) == 130
     assert frozen.ends_within(0.0)

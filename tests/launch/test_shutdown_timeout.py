@@ -16,6 +16,7 @@ import pytest
 from fastdist.launch.ending import CTRL_C_S, SHUTDOWN_S, grace_s
 from fastdist.launch.options import parse_options
 from tests.launch.test_nodes import job_at
+from tests.standstill import freeze
 
 # A signalled worker exits with 0 once it gets SIGUSR1, which stands for a written checkpoint.
 SAVES = """
@@ -180,9 +181,7 @@ def test_the_launcher_s_signal_reaches_a_worker_and_not_what_it_started(start_ru
 def test_a_stopped_worker_is_woken_to_save(start_run: Any) -> None:
     run = start_run(SAVES)
     pid = run.number_after("pid of 0 is")
-    os.kill(pid, signal.SIGSTOP)
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-        assert run.process.poll() is None
+    freeze(pid)
     run.process.send_signal(signal.SIGTERM)
     run.wait_for("asked 0 by")
     os.kill(pid, signal.SIGUSR1)

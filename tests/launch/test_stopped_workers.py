@@ -14,6 +14,7 @@ import pytest
 
 from fastdist.launch.stopped_workers import STOPPED_S, StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
+from tests.standstill import freeze
 
 # A worker that ends at once, and one that waits forever, says so, and may be stopped.
 ENDS = [sys.executable, "-c", ""]
@@ -36,11 +37,6 @@ def wait_for_end(worker: WorkerProcess) -> None:
         assert worker.has_ended()
 
 
-def stop(worker: WorkerProcess) -> None:
-    worker.send(signal.SIGSTOP)
-    os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WNOWAIT)
-
-
 def test_it_looks_only_while_some_have_ended_and_some_run(workers: list[WorkerProcess]) -> None:
     watch = StoppedWorkers()
     assert watch.next_look(workers) == math.inf
@@ -56,13 +52,13 @@ def test_only_who_stays_stopped_is_named(workers: list[WorkerProcess]) -> None:
     watch, (ended, waiting) = StoppedWorkers(), workers
     wait_for_end(ended)
     assert not waiting.is_stopped()
-    stop(waiting)
+    freeze(waiting.pid)
     assert waiting.is_stopped()
     assert watch.look(workers, 0.0) is None
     waiting.send(signal.SIGCONT)
     os.waitid(os.P_PID, waiting.pid, os.WCONTINUED)
     assert watch.look(workers, STOPPED_S + 1) is None, "it ran in between"
-    stop(waiting)
+    freeze(waiting.pid)
     assert watch.look(workers, 100.0) is None
     assert watch.look(workers, 100.0 + STOPPED_S - 1) is None
     failure = watch.look(workers, 100.0 + STOPPED_S)

@@ -17,6 +17,7 @@ from fastdist.launch.job_address import running_jobs, split_address
 from fastdist.launch.job_reading import JobReading, stalls, waits
 from fastdist.launch.top_table import as_text, size
 from tests.short_folders import short_folder
+from tests.standstill import freeze
 
 _LOADED = """
 import os, signal
@@ -60,7 +61,7 @@ def test_a_job_under_load_is_shown_and_its_frozen_worker_is_named(
         cells = dict(zip(names.split(), line.split()))
         assert (cells["RANK"], cells["NAME"]) == (str(rank), f"worker{rank}")
         assert int(cells["PID"]) == pids[rank]
-    os.kill(pids[1], signal.SIGSTOP)
+    freeze(pids[1])
     assert top.main(["--once"]) == 0
     shown = capsys.readouterr().out
     assert "  rank 1: does not answer within 1 s: stopped, or busy in one call" in shown

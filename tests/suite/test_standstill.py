@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.standstill import Standstill
+from tests.standstill import Standstill, freeze
 
 _STANDS = """
 import time
@@ -33,8 +33,9 @@ def test_a_process_that_was_stopped_stood_still_for_so_long() -> None:
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "begun\n"
-    child.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+    freeze(child.pid)
+    # The kernel reports a process as stopped once all its threads are.
+    assert os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG) is not None
     stopped = time.monotonic()
     while time.monotonic() < stopped + 0.3:
         pass

@@ -12,6 +12,7 @@ import pytest
 
 from tests.distributed.links import processes
 from tests.distributed.workers import Group
+from tests.standstill import freeze
 
 # Processes wake late on a loaded machine; otherwise no wait takes this long.
 SOON_S = 2.0
@@ -109,7 +110,7 @@ def test_a_member_that_does_not_come_is_named_at_the_deadline_to_all(group: Grou
 def test_a_signal_ends_a_send_to_a_member_that_is_frozen(group: Group, place: str) -> None:
     join(group, "abc")
     victim = group[1].run(processes.pid)
-    os.kill(victim, signal.SIGSTOP)
+    freeze(victim)
     try:
         names, seconds = group[0].run(processes.send_until_a_signal, 1, 0.5)
     finally:
@@ -124,7 +125,7 @@ def test_a_signal_ends_a_send_to_a_member_that_is_frozen(group: Group, place: st
 def test_a_frozen_member_is_named_at_the_deadline(group: Group) -> None:
     join(group, "aaa")
     victim = group[1].run(processes.pid)
-    os.kill(victim, signal.SIGSTOP)
+    freeze(victim)
     try:
         for rank in (0, 2):
             group[rank].start(processes.sum_up, processes.LARGE, 0.2)
@@ -142,7 +143,7 @@ def test_a_frozen_member_is_named_at_the_deadline(group: Group) -> None:
 def test_a_frozen_member_that_is_reached_by_sockets_alone_is_lost_in_time(group: Group) -> None:
     join(group, "aaa")
     victim, since = group[1].run(processes.pid), time.monotonic()
-    os.kill(victim, signal.SIGSTOP)
+    freeze(victim)
     try:
         for rank in (0, 2):
             group[rank].start(processes.sum_up, processes.LARGE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import signal
 import socket as standard_socket
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from fastdist.distributed.sockets import (
 )
 from fastdist.distributed.sockets.connections import SPEAKS_WITHIN_S, hang_up, silence_s
 from tests.distributed.sockets.test_monitor import kinds_until
+from tests.standstill import freeze
 
 SECRET = JobSecret.parse("5a" * 32, "test")
 AT = "tcp://127.0.0.1:4410"
@@ -367,7 +367,7 @@ def test_a_member_that_comes_back_while_its_earlier_life_is_frozen_gets_in(route
         for _ in range(MAX_CONNECTIONS):
             route, word = router.recv_multipart(copy=False)
             router.connections.spoke("1", route.bytes, int(word.get(zmq.SRCFD)))
-        frozen.send_signal(signal.SIGSTOP)
+        freeze(frozen.pid)
         lane, events = lane_of(1, router)
         # The frozen process holds its connections until the member has been rejected for a while.
         kinds_until(events, monitor.HANDSHAKE_FAILED)

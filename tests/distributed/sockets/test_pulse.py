@@ -32,6 +32,7 @@ from fastdist.distributed.sockets import (
 )
 from fastdist.distributed.sockets import pulse as pulse_module
 from fastdist.distributed.sockets.pulse import Knock
+from tests.standstill import freeze
 
 SECRET = JobSecret.parse("5a" * 32, "test")
 PLAIN = NoSecurity()
@@ -84,8 +85,7 @@ def test_a_process_that_runs_answers_and_one_that_stands_still_does_not(
             wait_for_answer(pulse)
         assert pulse.beat() is Beat.FINE
         wait_for_answer(pulse)
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        freeze(process.pid)
         # The answer to the last knock, and then knocks without an answer.
         assert pulse.beat() is Beat.FINE
         assert [pulse.beat() for _ in range(2)] == [Beat.LATE, Beat.FROZEN]
@@ -102,8 +102,7 @@ def test_a_sign_of_life_by_any_other_way_counts(far: tuple[str, subprocess.Popen
     pulse = Pulse()
     pulse.before_close = lambda knock: closed.append(knock.fileno())
     with join(endpoint) as connection:
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        freeze(process.pid)
         pulse.connected(connection.fileno())
         assert [pulse.beat() for _ in range(2)] == [Beat.FINE, Beat.LATE]
         assert pulse.knock is not None

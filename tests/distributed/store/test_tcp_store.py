@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import stat
 import subprocess
@@ -45,7 +44,7 @@ from tests.distributed.scripts import Script
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 from tests.distributed.way import Way
 from tests.ports import ipv6_loopback
-from tests.standstill import Standstill
+from tests.standstill import Standstill, freeze
 
 IPV6 = [form for host in ipv6_loopback() for form in (host, f"[{host}]")]
 
@@ -459,7 +458,7 @@ def test_a_frozen_host_fails_who_waits_within_four_seconds(
         waiting = pool.submit(client.get, "never")
         assert has_asked.wait(10)
         with Standstill() as stood:
-            host.process.send_signal(signal.SIGSTOP)
+            freeze(host.process.pid)
             frozen = time.monotonic()
             with pytest.raises(StoreError, match="froze"):
                 waiting.result(10)
