@@ -1,4 +1,4 @@
-"""Setup of every run: a kernel cache, a private runtime folder, leak checks, a table of rows."""
+"""Setup of every run: kernel cache, private runtime folder, leak checks, table of seed rows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Before anything of fastdist is imported, and inherited by the processes that tests start.
-# Kernels are compiled once, in this checkout's own cache, so that a fresh clone is a cold one.
+# This runs before fastdist is imported, and the processes that tests start inherit it.
+# Kernels are compiled once into a cache inside this checkout, so a fresh clone starts cold.
 set_aside_what_is_not_the_tests(os.environ)
 lock_order.install()
 os.environ["FASTDIST_CACHE_DIR"] = str(ROOT / ".kernel-cache")
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.slow = True
         config.pluginmanager.register(SlowSample(config.option.slow_sample), "fastdist-slow-sample")
     if config.option.slow:
-        from tests.distributed import templates  # it keeps the environment at its import
+        from tests.distributed import templates  # templates reads the environment when imported
 
         templates.ENDS_WHOLE_ONE_IN = 1
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
-    # Last, so that it comes before others that look at what was collected.
+    # Registered last, so that its hooks run before those of other plugins that read the collection.
     shared = SharedCollection(config.stash[private_directory])
     config.pluginmanager.register(shared, "fastdist-shared-collection")
     if hasattr(config, "workerinput"):
@@ -95,17 +95,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    """Leave out files that import pyzmq where it is not installed: a GPU is tested without it."""
+    """Skip test files that import pyzmq where it is missing, as on a machine that tests a GPU."""
     if importlib.util.find_spec("zmq") is not None:
         return None
     return WithoutSockets.from_parent(parent, path=module_path)
 
 
 class WithoutSockets(pytest.Module):
-    """A file of tests where pyzmq is missing."""
+    """A test file that may import pyzmq, where pyzmq is missing."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Return the tests, none if the file needs sockets."""
+        """Return the tests of the file, or none if it imports pyzmq."""
         try:
             return super().collect()
         except self.CollectError as error:
@@ -118,7 +118,7 @@ class WithoutSockets(pytest.Module):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what cannot run here. Never skip: that looks as if somebody had looked."""
+    """Deselect tests that cannot run here. Never skip: a skipped test looks like a checked one."""
     kept: list[pytest.Item] = []
     gone: list[pytest.Item] = []
     for item in items:
@@ -132,21 +132,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # A process that shares the work prints no summary.
+    # A worker process of xdist prints no summary.
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["deselected_because"] = dict(deselected_because)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController) -> None:
-    # Each has looked at all tests and come to the same numbers; one that crashed tells nothing.
+    # Each worker collected all tests and counted the same; a worker that crashed reports nothing.
     told = getattr(node, "workeroutput", {}).get("deselected_because", {})
     deselected_because.update(Counter(told) - deselected_because)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    # Nearly all that is made here lives on, and each collection would look at all of it: 2 of 7 s.
+    # Nearly all objects made here stay alive, and each garbage collection would visit them: 2 of 7
+    # s.
     gc.disable()
     try:
         return (yield)
@@ -159,8 +160,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def forget_what_lives_on() -> None:
-    """Keep what lives as long as the run from the garbage collector, which would look at all of it
-    each time: 300,000 objects once the tests are collected, and a million later, of compiled code.
+    """Exclude long-lived objects from garbage collection, which would visit all of them each time:
+    300,000 objects after collecting the tests, and later a million, most from compiled code.
     """
     gc.collect()
     gc.freeze()
@@ -243,27 +244,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
-    # The fixtures of a module may hold an agent, which may grow while a test uses it.
+    # A module-scoped fixture may hold an agent that opens more resources while a test uses it.
     with nothing_left_behind("test", wider=True):
         yield
 
 
 @pytest.fixture
 def properties(subtests: pytest.Subtests) -> Properties:
-    """Return the checks of one sample call, which share what it is made of."""
+    """Return the checks of one sample call, which share its arrays and reference."""
     return Properties(subtests, draw_the_same_numbers_in_each_run)
 
 
 @pytest.fixture(scope="session")
 def samples_alone(pytestconfig: pytest.Config) -> bool:
-    """Return whether checks that take long are sampled by a fixed seed; --slow runs them whole."""
+    """Return whether slow checks run only a fixed-seed sample; --slow runs all of them."""
     return not pytestconfig.option.slow
 
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[None]:
-    """Have `subprocess` fork the Python programs that a file of tests starts, which saves their
-    imports: half a second of a core each.
+    """Make `subprocess` fork Python programs from this process, which saves their imports: half a
+    second of a core each.
     """
     from tests.launch.forked_programs import ForkedPopen
 
@@ -274,7 +275,7 @@ def forks() -> Iterator[None]:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Be a port of this machine where nobody listens yet, and which nobody else is given."""
+    """Yield a free port of this machine that no other test is given."""
     kept = KeptPort()
     yield kept.number
     kept.close()
@@ -282,7 +283,7 @@ def port() -> Iterator[int]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    # Some files of tests draw numbers while they are imported, as the parameters of a layer.
+    # Some test files draw random numbers while imported, such as the parameters of a layer.
     if isinstance(collector, pytest.Module):
         draw_the_same_numbers_in_each_run()
 
@@ -293,8 +294,8 @@ def draws_the_same_numbers_in_each_run() -> None:
 
 
 def draw_the_same_numbers_in_each_run() -> None:
-    """Seed what a process that nobody has seeded draws otherwise each time."""
-    # Not imported for it: some tests look at what an import brings.
+    """Seed the default generator; without a seed its numbers would differ between runs."""
+    # Do not import the generator here: some tests check which modules an import loads.
     generator = sys.modules.get("fastdist.random_numbers.generator")
     if generator is not None:
         generator.manual_seed(generator.DEFAULT_SEED)

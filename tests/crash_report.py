@@ -1,7 +1,8 @@
-"""Where a process that shared the work crashed or stood still, at the end of the run's output.
+"""Report at the end of the run where an xdist worker crashed or hung.
 
-faulthandler writes that to the standard error of the process, far above the summary, among what
-other processes write. Here each process has a file for it, which the summary shows after a crash.
+faulthandler writes tracebacks to the standard error of the process, far above the summary, among
+the output of other processes. Here each process has its own file for tracebacks, which the summary
+shows after a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MOST_LINES = 120
 
 
 class CrashReport:
-    """A plugin for the process that gives out the tests, and for those that run them."""
+    """A plugin for the xdist controller and its workers."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)

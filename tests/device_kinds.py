@@ -1,4 +1,4 @@
-"""The kinds of device that one test takes in turn: sim, which is late, and cuda on fibres."""
+"""The kinds of device that a test is repeated on: sim, which runs late, and cuda on a CPU shim."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _NAME: Final = "FASTDIST_TESTS_DEVICE_KIND"
 
 
 def told(kind: str) -> dict[str, str]:
-    """Return the environment that names the kind of device for a group of workers."""
+    """Return the environment variables that tell a group's workers which kind to use."""
     return {_NAME: kind}
 
 
 def kind_here() -> str:
-    """Return which kind this worker uses; CuPy's place is filled from now on if that is cuda."""
+    """Return the kind for this worker; if it is cuda, install the CuPy shim in this process."""
     return use(os.environ[_NAME])
 
 
 def use(kind: str) -> str:
-    """Return the kind; CuPy's place in this process is filled from now on if that is cuda."""
+    """Return the given kind; if it is cuda, install the CuPy shim in this process."""
     if kind == "cuda":
         be_on_fibres()
     return kind
 
 
 def backend_on(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
-    """Yield the backend of a kind, as a fixture does."""
+    """Yield the backend of a kind; for use in a fixture."""
     if kind == "cuda":
         yield from cuda_on_fibres(monkeypatch)
         return
@@ -46,7 +46,7 @@ def backend_on(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
 
 
 class Waits:
-    """Counts how often this process waits for devices, of either kind, from now on."""
+    """Counts how often this process waits for devices of either kind, from its creation."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0

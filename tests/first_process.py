@@ -1,4 +1,4 @@
-"""The signals and the children that the process of a run of tests inherits."""
+"""Signals and child processes that a test run inherits."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import signal
 
 
 def leave_orphans_to_a_parent() -> None:
-    """Go on as a child where this is the first process, which ends when and as the child does.
+    """If this is the first process (PID 1), fork: the child continues, and the parent exits with
+    its status.
 
-    Orphans of any process become children of the first one. A test that counts the children it
-    left behind would count those too.
+    Orphans of any process become children of PID 1. A test that counts the children it left behind
+    would count those orphans too.
     """
     if os.getpid() != 1:
         return
     child = os.fork()
     if child == 0:
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to parent and child
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
     while True:
         ended, status = os.wait()
@@ -29,8 +30,8 @@ def leave_orphans_to_a_parent() -> None:
 def restore_ctrl_c() -> None:
     """Let Ctrl-C interrupt Python again if a shell started this process with SIGINT ignored.
 
-    Scripts do so for `pytest &`. Processes that tests start would inherit it, and no test of
-    interrupts could pass.
+    A script that runs `pytest &` has that effect. Processes that tests start would inherit it, and
+    tests of interrupts could not pass.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Runs what may crash in forked children: a crash is an outcome, not the end of the run."""
+"""Run code that may crash in forked children: a crash is a result and does not end the run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import resource
 import signal
 from collections.abc import Callable, Iterable
 
-# A child that hangs ends by this signal; a call of a whole list takes a second or two.
+# This signal ends a child that hangs; running a whole list takes a second or two.
 DEADLINE_S = 60
 
 
 def outcomes(names: Iterable[str], run: Callable[[str], str]) -> dict[str, str]:
-    """Return the answer of run for each name, or "signal N" where it ended its process by one.
+    """Return the result of `run` for each name, or "signal N" if signal N ended the process.
 
-    One child runs all names; after a crash another one goes on behind the name that crashed.
+    One child runs all names; after a crash, a new child continues with the next name.
     """
     left, found = list(names), dict[str, str]()
     while left:
@@ -34,7 +34,7 @@ def _in_child(names: list[str], run: Callable[[str], str]) -> tuple[list[str], i
     if not child:
         status = 1
         try:
-            faulthandler.disable()  # a crash is expected here, and must write no file
+            faulthandler.disable()  # crashes are expected here, so write no traceback file
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             signal.alarm(DEADLINE_S)
             for name in names:

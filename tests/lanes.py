@@ -1,4 +1,4 @@
-"""How a run of all tests is divided between processes: what waits, and what computes."""
+"""How a run of all tests is divided between processes: tests that wait, and tests that compute."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
-# Files whose tests wait: for other processes, for connections and for deadlines. Three processes
-# begin with these, and together they need about one core: what computes has the other.
+# Files whose tests wait for other processes, connections or deadlines. Three processes start with
+# these and need about one core together, so the other core is free for tests that compute.
 _JOBS = (
     *("distributed/autograd/", "distributed/checkpoint/", "distributed/explain/"),
     *("distributed/links/", "distributed/pipe/", "distributed/process_group/test_jobs"),
@@ -25,17 +25,17 @@ _JOBS = (
     *("examples/", "launch/"),
 )
 _JOB_PROCESSES = 3
-# Among them, but one process, which computes: its clock and its network are its own.
+# Tests in these folders that compute in one process, with a simulated clock and network.
 _SIMULATED = "/test_simulat"
-# These parse every file of ours, once for all of them.
+# These parse all source files, so one process runs them and parses each file once.
 _PARSING = (
     *("house/test_docstrings.py", "house/test_layers.py", "house/test_sizes.py"),
     "core/test_moved_modules.py",
 )
 _COMPILING = ("kernels/cuda/test_compile.py",)
 _PARTS = 64
-# Files of few tests that take 5 to 40 s each. Files of many tests come first otherwise, and one of
-# these alone would make all wait at the end.
+# Files with few tests that take 5 to 40 s each. Otherwise files with many tests would be scheduled
+# first, and one of these files would run alone at the end.
 _LONG = (
     *("distributed/autograd/simulation/test_simulated_passes.py", "house/test_packaging.py"),
     *("distributed/rpc/simulation/test_simulation.py", "kernels/guarded/test_guarded.py"),
@@ -49,17 +49,17 @@ _LONG = (
     *("distributed/test_soak.py", "distributed/rpc/test_faults.py"),
 )
 
-# With more, the jobs alone decide how long a run takes; each process holds 700 MB.
+# With more processes the jobs alone decide how long a run takes; each process holds 700 MB.
 _MOST_PROCESSES = 9
 
 
 def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
     """Return how many processes share the tests.
 
-    All tests: those that begin with jobs, and for what computes one less than there are cores,
-    since jobs leave about one core free. With a GPU two, as each process has a context and a pool
-    of memory there. Texts that are compiled: one for each core. A few files, the tests of a GPU
-    alone, or a machine of one core: none but this process.
+    For all tests: three for jobs, and one less than there are cores for tests that compute, since
+    jobs leave about one core free. With a GPU two, as each process holds a context and a memory
+    pool on it. For compiling CUDA sources, one per core. For a few files, GPU tests alone, or a
+    machine with one core: none but this process.
     """
     cores = os.cpu_count() or 1
     if not names_no_tests(config) or config.option.markexpr == "gpu" or cores == 1:
@@ -70,13 +70,13 @@ def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
 
 
 def names_no_tests(config: pytest.Config) -> bool:
-    """Return whether the command line leaves it to us which files are run: then all are."""
+    """Return whether the command line names no test files, so that all of them run."""
     return config.args_source is pytest.Config.ArgsSource.TESTPATHS
 
 
 class Lanes(LoadScopeScheduling):
-    """Three processes begin with jobs, the others with what computes; each takes file by file, and
-    what the others have left once its own kind is used up.
+    """Three processes start with jobs, the others with tests that compute. Each takes one file at a
+    time; when no file of its kind is left, it takes files of the other kind.
     """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
@@ -88,8 +88,10 @@ class Lanes(LoadScopeScheduling):
         return lane_of(nodeid)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Give the tests that an ended process had left to the others, but for the test at which
-        it crashed, which is returned and has failed. It would crash the next process as well.
+        """Reassign the remaining tests of an ended process to the others, except the test that
+        crashed it.
+
+        That test is returned and reported as failed: it would crash the next process as well.
         """
         work = self.assigned_work[node]
         self._begin_with_jobs.discard(node)
@@ -105,18 +107,19 @@ class Lanes(LoadScopeScheduling):
         return crashed
 
     def _reschedule(self, node: WorkerController) -> None:
-        # A process that replaces a crashed one is given work once it has collected the tests; xdist
-        # would fail where a second one starts before that.
+        # A replacement for a crashed process is given work only after it has collected the tests;
+        # xdist would fail if a second replacement started earlier.
         if node in self.registered_collections:
             super()._reschedule(node)
 
-    # xdist counts all tests that a process ever had, at each of six events of a test, and looks for
-    # each test in a list: 14 s of a core for 24,000 tests. Here tests that have run are forgotten.
+    # xdist counts all tests that a process ever had at each of six events of a test, and searches a
+    # list for each test: 14 s of a core for 24,000 tests. Here a test is forgotten after it has
+    # run.
 
     def mark_test_complete(
         self, node: WorkerController, item_index: int, duration: float = 0
     ) -> None:
-        """Forget a test that has run, and give the process more if it has few left."""
+        """Forget a test that has run, and send the process more tests if it has few left."""
         test = self.registered_collections[node][item_index]
         work, scope = self.assigned_work[node], lane_of(test)
         del work[scope][test]
@@ -137,7 +140,7 @@ class Lanes(LoadScopeScheduling):
         node.send_runtest_some([self._numbers[node][test] for test in unit])
 
     def _next_of(self, node: WorkerController) -> str:
-        """Return the next of the remaining files for a process."""
+        """Return the next file for a process."""
         if len(self._begin_with_jobs) < _JOB_PROCESSES:
             self._begin_with_jobs.add(node)
         wants_jobs = node in self._begin_with_jobs
@@ -146,20 +149,21 @@ class Lanes(LoadScopeScheduling):
         return next(its_kind, next(iter(self.workqueue)))
 
 
-# Shorter times are in no list of --durations.
+# `--durations` lists no shorter times.
 _SHORT_S = 0.005
 
 
 class FewReports:
-    """Runs tests in a process that shares the work, and sends what is read of their reports.
+    """Run tests in an xdist worker, and send only those reports that the controller needs.
 
-    A test has three, of its setup, its call and its teardown. Those of a setup or teardown that
-    passed at once say nothing: to pack, send and read them took 9 s of a core for 35,000 tests.
+    A test has three reports: setup, call and teardown. The report of a setup or teardown that
+    passed quickly is not needed: packing, sending and reading them took 9 s of a core for 35,000
+    tests.
     """
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """Run a test, as pytest does, and send its reports when it is over."""
+        """Run a test as pytest does, and send its reports when it has ended."""
         named = {"nodeid": item.nodeid, "location": item.location}
         item.ihook.pytest_runtest_logstart(**named)
         for report in _reports_of(item, nextitem):
@@ -170,8 +174,10 @@ class FewReports:
 
 
 def _reports_of(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """Run a test; return its reports, also where its time was over while a failure was described,
-    which pytest takes for an error of its own that ends the run.
+    """Run a test and return its reports, even if its time limit expires while pytest describes a
+    failure.
+
+    pytest would treat that as an internal error and end the run.
     """
     try:
         return runtestprotocol(item, log=False, nextitem=nextitem)
@@ -182,8 +188,10 @@ def _reports_of(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.
 
 
 def lane_of(nodeid: str) -> str:
-    """Return the name that a test shares with those that run in the same process: its file, a few
-    files that share what they have read, or a part of a file that compiles for minutes.
+    """Return the group of a test; all tests of a group run in the same process.
+
+    A group is a file, a few files that share parsed sources, or part of a file that compiles for
+    minutes.
     """
     path = nodeid.partition("::")[0].removeprefix("tests/")
     if path in _COMPILING:
@@ -192,5 +200,5 @@ def lane_of(nodeid: str) -> str:
 
 
 def is_job(path: str) -> bool:
-    """Return whether the tests of a file wait rather than compute."""
+    """Return whether the tests of a file spend their time waiting."""
     return path.startswith(_JOBS) and _SIMULATED not in path

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# How long threads and processes may take to end; without a leak nothing waits that long.
+# How long threads and processes may take to end; without a leak nothing waits this long.
 PATIENCE_S = 5.0
 SHARED_MEMORY = "/dev/shm"
 # Threads that are started on first use and live as long as the process.
@@ -26,13 +26,13 @@ LASTING_THREADS = (
     "fastdist-cpu-continuations",
     "fastdist-cuda-",
     "fastdist-sim-",
-    # Compiles for rows of few numbers while NumPy serves, and ends when nothing is left to compile.
+    # Compiles kernels for short rows while NumPy computes; ends when nothing is left to compile.
     "fastdist-compiler",
 )
 
 
 class Held(NamedTuple):
-    """The things that this process holds at one moment."""
+    """The resources that this process holds at one moment."""
 
     threads: frozenset[threading.Thread]
     processes: frozenset[int]
@@ -56,15 +56,15 @@ def references(rpc: Any) -> list[str]:
 
 
 def counted(room: Any, function: str, key: str) -> int:
-    """Return a number that a room tells under PyTorch's name for it."""
+    """Return a counter that a module reports under PyTorch's name."""
     tell = getattr(room, function, None)
     try:
         return int(tell().get(key, 0)) if tell else 0
     except RuntimeError:
-        return 0  # before init the room refuses to answer, and holds nothing
+        return 0  # before init the module refuses to answer, and holds nothing
 
 
-# Rooms are looked at only where a test has loaded them: this file imports nothing of fastdist.
+# Only modules that a test has already imported are checked: this file imports nothing of fastdist.
 ROOMS: dict[str, Callable[[Any], list[str]]] = {
     "fastdist.distributed.sockets": socket_names,
     "fastdist.distributed.autograd": contexts,
@@ -73,18 +73,18 @@ ROOMS: dict[str, Callable[[Any], list[str]]] = {
 
 
 def hold() -> Held:
-    """Look at everything; under a millisecond."""
-    # A dummy stands for a thread of somebody else's C code that once called Python.
+    """Collect all resources; takes less than a millisecond."""
+    # A dummy thread represents a thread of foreign C code that once called Python.
     threads = (t for t in threading.enumerate() if not isinstance(t, threading._DummyThread))
     return Held(frozenset(threads), frozenset(_children()), Counter(_names()))
 
 
 @contextmanager
 def nothing_left_behind(scope: str, wider: bool = False) -> Iterator[None]:
-    """Fail if the block leaves something behind.
+    """Fail if the block leaves resources behind.
 
-    With wider, something that lives longer than the block may have opened more of what it had: a
-    pool its next thread, an agent its next lane. The check around the longer life sees to those.
+    With `wider`, a longer-lived object may have opened more of the resources it already had: a pool
+    another thread, an agent another lane. The check around that object's lifetime covers them.
     """
     before = hold()
     yield
@@ -94,7 +94,7 @@ def nothing_left_behind(scope: str, wider: bool = False) -> Iterator[None]:
 
 
 def left(before: Held, wider: bool) -> list[str]:
-    """Return all that was not there before, once ending threads and processes have ended."""
+    """Return all new resources, after waiting for threads and processes that are about to end."""
     if not _new(before, wider):
         return []
     gc.collect()  # a cycle may hold a socket or a reference; it is garbage, not a leak
@@ -106,7 +106,7 @@ def left(before: Held, wider: bool) -> list[str]:
     for process in now.processes - before.processes:
         _wait_for_end(process, deadline)
     if (pool := sys.modules.get("fastdist.data.worker_pool")) is not None:
-        pool.forget_ended()  # which it would do with the next workers
+        pool.forget_ended()  # the pool would do so when it starts its next workers
     return _new(before, wider)
 
 
@@ -134,17 +134,17 @@ def _lasts(thread: threading.Thread, before: Held, wider: bool) -> bool:
 
 
 def _stem(name: str) -> str:
-    """Return the name that the threads of a pool share, its watcher included."""
+    """Return the common name of a pool's threads, including its watcher."""
     return re.sub(r"-(\d+|watch)$", "", name)
 
 
 def _children() -> Iterator[int]:
     if (workers := sys.modules.get("tests.distributed.templates")) is not None:
-        yield from workers.unended()  # forked by a template, whose children they are
+        yield from workers.unended()  # children of a template process, not of this one
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return  # the usual case, told by one system call
+        return  # the usual case, found by one system call
     trackers = _trackers()
     for task in os.listdir("/proc/self/task"):
         try:
@@ -156,7 +156,9 @@ def _children() -> Iterator[int]:
 
 
 def _trackers() -> set[int]:
-    """Return the helpers, multiprocessing's and ours, that are kept until the interpreter ends."""
+    """Return the helper processes, multiprocessing's and ours, that live until the interpreter
+    ends.
+    """
     tracker = sys.modules.get("multiprocessing.resource_tracker")
     server = sys.modules.get("multiprocessing.forkserver")
     workers = sys.modules.get("tests.distributed.templates")
@@ -168,11 +170,11 @@ def _trackers() -> set[int]:
 
 
 def _wait_for_end(process: int, deadline: float) -> None:
-    """Wait without reaping: whoever started the process asks for its exit status."""
+    """Wait without reaping: the code that started the process reads its exit status."""
     try:
         descriptor = os.pidfd_open(process)
     except OSError:
-        return  # gone already
+        return  # already ended
     try:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -201,29 +203,29 @@ _OURS = re.compile(r"fastdist-(\d+)\b")
 
 
 def _shared_memory() -> Iterator[str]:
-    """Name our shared memory; what a process that lives elsewhere made does not concern us."""
+    """Yield the names of our shared memory; ignore memory of other living processes."""
     for name in _listing(SHARED_MEMORY):
         maker = _OURS.match(name)
         if maker and (int(maker[1]) == os.getpid() or not os.path.exists(f"/proc/{maker[1]}")):
             yield f"shared memory {name!r}"
-    # Nameless files are found through the processes that have them open: only this one matters.
+    # Unnamed files are found through the processes that have them open; only this process matters.
     for descriptor in os.listdir("/proc/self/fd"):
         try:
             link = os.readlink("/proc/self/fd/" + descriptor)
         except OSError:
-            continue  # that of the listing itself
+            continue  # the descriptor of the listing itself
         if link.startswith("/memfd:fastdist-"):
             yield f"shared memory {link.removeprefix('/memfd:').partition(' ')[0]!r}"
-    # A mapping of it keeps no descriptor.
+    # A mapping remains after its descriptor is closed.
     if (sealed_memory := sys.modules.get("fastdist.system.sealed_memory")) is not None:
         yield from (f"mapping of a {what}" for what in sealed_memory.mapped())
 
 
 def _runtime_files() -> Iterator[str]:
-    """Return the files in the directory for private files, this run's own (tests/conftest.py).
+    """Yield this process's files in the private runtime directory, which belongs to this run.
 
-    A process that was killed cannot remove its socket files, the next one does: only those of this
-    process are looked at.
+    A killed process cannot remove its socket files; the next process removes them. See
+    tests/conftest.py for the directory.
     """
     directory = os.path.join(os.environ["XDG_RUNTIME_DIR"], "fastdist")
     own = f"ipc-{os.getpid()}-"

@@ -1,4 +1,4 @@
-"""Small breaks of a module's text: each is one that a test of its room should notice."""
+"""Mutants of a Python module: small changes, each of which a test of its package should detect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# A comparison becomes another: its opposite, and for an order its neighbour as well.
+# A comparison becomes its opposite; an order comparison also becomes the neighbouring one.
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
     ast.Eq: (ast.NotEq,),
     ast.NotEq: (ast.Eq,),
@@ -34,7 +34,8 @@ _ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.RShift: ast.LShift,
 }
 _GUARDS: Final = ("lock", "condition", "changed")
-# Declarations of ops: their strings are scalar bodies, their keywords say what is made of an op.
+# Declarations of ops: their strings are scalar bodies, and their keywords control what is
+# generated.
 _DECLARE: Final = ("pointwise", "structured", "composite", "view_op")
 
 
@@ -42,7 +43,7 @@ _DECLARE: Final = ("pointwise", "structured", "composite", "view_op")
 class Break:
     """One change: bytes from `start` to `end` of a file become `text`.
 
-    `first` and `last` are the lines that run where it does; `within` is the function around it.
+    `first` and `last` are the lines that run the changed code; `within` is the enclosing function.
     """
 
     kind: str
@@ -54,11 +55,11 @@ class Break:
     last: int
 
     def of(self, source: bytes) -> bytes:
-        """Return the broken file."""
+        """Return the changed file."""
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     def lines(self, source: bytes) -> tuple[str, str]:
-        """Return the changed lines before and after, in whole without their indent."""
+        """Return the changed lines before and after, complete except for their indentation."""
         low = source.rfind(b"\n", 0, self.start) + 1
         high = source.find(b"\n", self.end)
         high = len(source) if high < 0 else high
@@ -71,7 +72,7 @@ def _in_one_line(text: bytes) -> str:
 
 
 def breaks_of(source: bytes) -> list[Break]:
-    """Return every break of a module that is Python, and another program than before."""
+    """Return every change of a module that still compiles and alters the program."""
     tree = ast.parse(source)
     found = _Finder(source)
     found.look_into(tree.body)
@@ -97,7 +98,8 @@ class _Finder:
         first_inside = next((body[0] for body in inner if body), None)
         last = node.end_lineno or node.lineno
         if first_inside is not None:
-            # For a compound statement its head alone; a decorated function's begins above its name.
+            # For a compound statement, its head alone; the head of a decorated function starts
+            # above its name.
             last = max(node.lineno, _first_line(first_inside) - 1)
         self._lines = (node.lineno, last)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -135,7 +137,7 @@ class _Finder:
         self._lines = own
 
     def _scalar_body(self, node: ast.Constant, text: str) -> None:
-        """Break an expression in the scalar language, which is written as Python's are."""
+        """Change an expression in the scalar language, which has Python's syntax."""
         low, high = self._span(node)
         if self._source[low + 1 : high - 1] != text.encode():
             return  # a string of several parts, or with escapes
@@ -181,7 +183,7 @@ class _Finder:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._expression(child)
-            elif isinstance(child, ast.keyword) and child.arg != "strict":  # which only asserts
+            elif isinstance(child, ast.keyword) and child.arg != "strict":  # strict only asserts
                 self._expression(child.value)
             elif isinstance(child, ast.comprehension):
                 self._expression(child.iter)
@@ -222,7 +224,7 @@ class _Finder:
 
     def _negate(self, test: ast.expr) -> None:
         if isinstance(test, ast.Compare | ast.UnaryOp):
-            return  # its own break does that
+            return  # the change of that operand has the same effect
         low, high = self._span(test)
         self._put("negate", low, high, f"(not ({ast.unparse(test)}))")
 
@@ -245,7 +247,7 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _expressions(node: ast.stmt) -> Iterator[ast.expr | None]:
-    """Yield the expressions of a statement that may be broken; texts of errors may not."""
+    """Yield the expressions of a statement that may be changed; error messages may not."""
     match node:
         case ast.AnnAssign(value=value):
             yield value
@@ -254,7 +256,7 @@ def _expressions(node: ast.stmt) -> Iterator[ast.expr | None]:
         case ast.Raise():
             return
         case ast.Expr(value=ast.Call(args=args, keywords=keywords)):
-            # The call itself is dropped as a whole.
+            # Another change drops the whole call.
             yield from args
             yield from (keyword.value for keyword in keywords)
         case ast.Assign(value=value) | ast.AugAssign(value=value):
@@ -266,7 +268,7 @@ def _expressions(node: ast.stmt) -> Iterator[ast.expr | None]:
 
 
 def _is_left_alone(node: ast.stmt) -> bool:
-    """Return whether a statement says nothing that runs, or that a test could see."""
+    """Return whether no test could see a change of the statement."""
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Pass():
             return True
@@ -303,7 +305,7 @@ def _guards(items: list[ast.withitem]) -> bool:
 
 
 def is_another_program(source: bytes, broken: bytes) -> bool:
-    """Return whether a break can be compiled, and is not the same program in other words."""
+    """Return whether the changed source compiles, and to a different program."""
     try:
         tree = ast.parse(broken)
         with warnings.catch_warnings(action="ignore"):

@@ -1,4 +1,4 @@
-"""Breaks with the files that they are in, and a draw of some, for tests.mutate."""
+"""Mutants with their files, and a random draw of them, for tests.mutate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.mutants import Break, is_another_program
 
 @dataclass(frozen=True)
 class Mutant:
-    """A break of a file, in words."""
+    """A change of one file, with the text before and after."""
 
     file: str
     change: Break
@@ -23,18 +23,19 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The parts that an explanation names."""
+        """The fields by which an explanation identifies this mutant."""
         return self.file, self.change.within, self.old, self.new
 
     def describe(self) -> str:
-        """Return where it is and what it does."""
+        """Return the place of the mutant and its change."""
         where = f"{self.file}:{self.change.first} in {self.change.within or 'the module'}"
         return f"{where} ({self.change.kind})\n    - {self.old}\n    + {self.new}"
 
 
 def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
-    """Return some of the breaks, the same for the same seed: those that come first in an order that
-    a change elsewhere in the room leaves as it is.
+    """Return a draw of mutants, the same for the same seed.
+
+    They are ordered by a hash of seed and change, so a change elsewhere does not alter the draw.
     """
     order: dict[bytes, Mutant] = {}
     likes = Counter[tuple[str, ...]]()
@@ -54,6 +55,6 @@ def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[
 
 
 def explanations(path: Path, room: str) -> dict[tuple[str, str, str, str], str]:
-    """Return why breaks of a room may survive, by what they are."""
+    """Return why mutants of a room may survive, by the key of each mutant."""
     entries = tomllib.loads(path.read_text()).get(room, [])
     return {(one["file"], one["within"], one["old"], one["new"]): one["why"] for one in entries}

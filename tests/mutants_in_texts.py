@@ -1,4 +1,4 @@
-"""Small breaks of CUDA texts and of the scalar bodies in declarations, for tests.mutate."""
+"""Mutants of CUDA sources and of the scalar bodies in declarations, for tests.mutate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.mutants import Break
 
-# Code that is searched for breaks; comments, strings and lines of the preprocessor are skipped.
+# Tokens to change; comments, strings and preprocessor lines are skipped.
 _SKIPPED: Final = re.compile(
     rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\])+'|^[ \t]*#(?:\\\n|[^\n])*",
     re.DOTALL | re.MULTILINE,
@@ -44,7 +44,7 @@ _FUNCTION: Final = re.compile(
 
 
 def breaks_of_cuda(source: bytes) -> list[Break]:
-    """List the breaks of a CUDA text: operators, whole numbers and barriers."""
+    """List the mutants of a CUDA source: operators, integers and barriers."""
     code = _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b"\x00", found[0]), source)
     heads = [(found.start(), found[1].decode()) for found in _FUNCTION.finditer(code)]
     made = []
@@ -57,7 +57,7 @@ def breaks_of_cuda(source: bytes) -> list[Break]:
 
 
 def _others(found: re.Match[bytes]) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each break of a token."""
+    """Yield the kind and the text of each replacement of a token."""
     text = found[0].decode()
     if found["operator"]:
         for other in _OPERATORS[text]:

@@ -1,14 +1,16 @@
-"""Break a room in small ways, run its tests against each break, and list the unnoticed ones.
+"""Mutation testing: change a package in small ways, run its tests, and list the undetected changes.
 
 Usage: python -m tests.mutate ROOM [--breaks 200] [--seed 0] [--jobs 2] [--only TEXT]
                               [--without TEXT] [--within SECONDS]
        python -m tests.mutate PACKAGE --draw 300 [--seed 0] ...     (tests/mutate_draw.py)
 
-Works in copies of the tree. A run of the room's tests finds which tests run which line; a break is
-then tried with the tests of its lines alone, until one fails, twice, or the time is up. First come
-tests that are near it, are quick, or noticed others there. Results are kept in the folder .mutate:
-an interrupted run resumes. Survivors that no test can distinguish are explained in
-tests/mutants_explained.toml; an explanation that no longer fits any break is an error.
+A room is a package or module together with its tests; a break (mutant) is one change of it. The
+breaks are made in copies of the tree. A first run of the tests finds which tests run which line.
+Then only the tests that run the changed lines are tried, until one fails twice or the time is up.
+Tests that are close to the break, are quick, or detected other breaks there are tried first.
+Results are kept in the folder .mutate, so an interrupted run resumes. Breaks that no test can
+detect are explained in tests/mutants_explained.toml; an explanation that matches no break is an
+error.
 """
 
 from __future__ import annotations
@@ -38,15 +40,15 @@ EXPLAINED: Final = ROOT / "tests" / "mutants_explained.toml"
 
 @dataclass(frozen=True)
 class Room:
-    """A folder or a module of the product, and where its tests are."""
+    """A package or module of the product, and its tests."""
 
     folder: str
     tests: tuple[str, ...]
-    without: str = ""  # in the names of files of tests that are left out
-    within_s: float = math.inf  # how long the tests may take that are held against one break
+    without: str = ""  # test files whose names contain this are left out
+    within_s: float = math.inf  # time limit for all tests that are tried against one break
 
     def test_files(self, root: Path) -> list[str]:
-        """Return the files of its tests."""
+        """Return the test files."""
         found = set[Path]()
         for name in self.tests:
             path = root / name
@@ -58,11 +60,11 @@ class Room:
 _DISTRIBUTED: Final = "tests/distributed/autograd"
 _AUTOGRAD: Final = (
     *("tests/engine", "tests/graph", "tests/autograd", "tests/profiler"),
-    # Only one worker's part of these passes.
+    # The tests of one worker's part of distributed passes.
     *(f"{_DISTRIBUTED}/test_{name}.py" for name in ("engine", "passes", "arrivals")),
     *(f"{_DISTRIBUTED}/{name}.py" for name in ("devices/test_devices", "test_root_gradients")),
 )
-# Leaves, their gradients and the modes, as tensors show them; sparse gradients.
+# Tests of leaves, their gradients and grad modes through the Tensor API, and of sparse gradients.
 _LEAVES: Final = (
     *("tests/tensor", "tests/namespace", "tests/ops/sparse/test_rules.py"),
     *("tests/nn/test_sparse_embedding.py", "tests/optim/test_sparse_steps.py"),
@@ -82,7 +84,7 @@ ROOMS: Final = {
     "engine": Room("fastdist/engine", _AUTOGRAD),
     "graph": Room("fastdist/graph", (*_AUTOGRAD, *_LEAVES)),
     "distributed/autograd": Room(
-        # Its DEBUG lines are in the same log as rpc's.
+        # Its DEBUG lines are in the same log as those of rpc.
         "fastdist/distributed/autograd",
         (_DISTRIBUTED, "tests/distributed/explain", "tests/distributed/rpc/test_debug_log.py"),
     ),
@@ -99,7 +101,7 @@ ROOMS: Final = {
 
 
 def mutants_of(root: Path, room: Room) -> list[Mutant]:
-    """Return every break of a room."""
+    """Return all breaks of a room."""
     found = []
     for path in sources_of(root, room.folder):
         source = path.read_bytes()
@@ -111,9 +113,9 @@ def mutants_of(root: Path, room: Room) -> list[Mutant]:
 def look_at(
     root: Path, room: Room, drawn: Sequence[Mutant], jobs: int
 ) -> Iterator[tuple[Mutant, Verdict]]:
-    """Yield each break, and what became of it.
+    """Yield each break with its verdict.
 
-    Raises  SystemExit where no test passes without a break
+    Raises  SystemExit if no test passes without a break
     """
     log = Log(root, room.folder, room.test_files(root), room.within_s)
     lines, unknown = log.lines()
@@ -185,8 +187,8 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Look at a room; return how many breaks survived that nobody explains, or are explained in
-    vain.
+    """Test a room. Return the number of unexplained survivors plus the number of explanations for
+    breaks that did not survive.
     """
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutate",

@@ -1,8 +1,8 @@
-"""Which tests are run for a break, chosen by paths and names: no line is traced for it.
+"""Choose the tests to run for a break by paths and names, without tracing lines.
 
-The tests of a file are those that mirror its name or import it, then the rows of the tables of ops
-whose names hold an op that the file declares, or that a kernel of the file computes, then the rest
-of the mirrored folder. Nothing here lists packages, so that a file may move.
+First come tests that mirror the file's name or import it. Then come rows of the op tables whose
+names contain an op that the file declares or computes. The remaining tests of the mirrored folder
+come last. No packages are listed here, so that files may move.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _TABLES: Final = ("test_pointwise.py", "test_table*.py", "test_*batching*.py")
 _ON_FIBRES: Final = "test_*fibres*.py"
 _MOST_FILES: Final = 8
 _MOST_NAMES: Final = 12
-_LEVELS: Final = 3  # of files that use a file
+_LEVELS: Final = 3  # the depth of imports that are followed
 _PROCESSES: Final = re.compile(
     r"\b(?:subprocess|multiprocessing|run_group|tests\.\S*workers|tests\.launch)\b"
 )
-# Ops of all kinds, for a file that is behind all of them.
+# Common ops of all kinds, for a file on which all ops depend.
 _SAMPLE: Final = ("add", "mul", "exp", "where", "sum", "softmax", "matmul", "cat", "permute")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A run of pytest: files of tests, and words; a test's name must contain one of them."""
+    """A run of pytest: test files, and words of which a test's name must contain one."""
 
     files: tuple[str, ...]
     words: tuple[str, ...] = ()
 
 
 class Choice:
-    """Chooses tests for the files of a tree."""
+    """Chooses tests for the source files of a tree."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -44,8 +44,8 @@ class Choice:
         self._texts = {path: path.read_text() for path in self._tests}
 
     def steps(self, file: str, line: int, within: str = "") -> list[Step]:
-        """List the runs for a break in a function, on a line of a file; the likeliest to notice it
-        come first.
+        """List the pytest runs for a break at a line of a file; the likeliest to detect it come
+        first.
         """
         path = Path(file)
         area = self._area(path)
@@ -68,7 +68,7 @@ class Choice:
         return [step for step in dict.fromkeys(self._quick_first(found)) if step.files]
 
     def _quick_first(self, steps: list[Step]) -> list[Step]:
-        """Let the tests that start processes come last, in one step."""
+        """Move the tests that start processes to one last step."""
         quick, slow = list[Step](), list[str]()
         for step in steps:
             starts = [] if step.words else [one for one in step.files if self._starts(one)]
@@ -81,7 +81,7 @@ class Choice:
         return _PROCESSES.search(self._texts[self._root / file]) is not None
 
     def _area(self, path: Path) -> str:
-        """Return the mirrored folder of tests, or the nearest above it that there is."""
+        """Return the mirrored test folder, or its nearest existing parent."""
         parts = path.parts[1:-1] if path.parts[0] == "fastdist" else path.parts[:-1]
         while parts and not (self._root / "tests" / Path(*parts)).is_dir():
             parts = parts[:-1]
@@ -89,12 +89,12 @@ class Choice:
 
     def _matching(self, folder: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
         there = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
-        # A file that was written since is not in the copies of the tree.
+        # A file that was added later is not in the copies of the tree.
         found = there.intersection(self._tests)
         return tuple(one.relative_to(self._root).as_posix() for one in sorted(found))
 
     def _without_other_packages(self, area: str, files: tuple[str, ...]) -> tuple[str, ...]:
-        """Leave out files of folders that mirror a package below that of the area."""
+        """Leave out test folders of packages nested below the package of the area."""
         package = self._root / "fastdist" / Path(area).relative_to("tests")
         below = {one.name for one in package.iterdir() if one.is_dir()} if package.is_dir() else ()
         depth = len(Path(area).parts)
@@ -127,8 +127,8 @@ class Choice:
         return tuple(one.relative_to(self._root).as_posix() for one in best)
 
     def _naming_classes(self, path: Path) -> dict[Path, int]:
-        """Rank the tests that name a public class of a file, by how often: it may be imported from
-        the package.
+        """Rank test files by how often they name a public class of a file, which may be imported
+        from the package.
         """
         body = ast.parse((self._root / path).read_text()).body
         names = [one.name for one in body if isinstance(one, ast.ClassDef)]
@@ -140,7 +140,9 @@ class Choice:
     # ---- by the ops behind it -------------------------------------------------------------------
 
     def _names(self, path: Path, line: int) -> tuple[str, ...]:
-        """Return the public ops that a file declares or computes, that of the line first."""
+        """Return the public ops that a file declares or computes; the op at the given line comes
+        first.
+        """
         seen, now, names, is_of_ops = {path}, [path], list[str](), "ops" in path.parts
         for _ in range(_LEVELS):
             names += [name for one in now for name in self._declared(one, line, one == path)]
@@ -156,7 +158,7 @@ class Choice:
         return tuple(names)
 
     def _callers(self, path: Path, within: str) -> list[str]:
-        """Return the public functions of a file of Python that call one of it."""
+        """Return the public functions of a Python file that call the given function."""
         name = within.partition(".")[0]
         if path.suffix != ".py" or not name.startswith("_"):
             return []
@@ -179,7 +181,7 @@ class Choice:
         return []
 
     def _users(self, path: Path) -> set[Path]:
-        """Return the files of the same package that import or include a file."""
+        """Return the files of the same package that import or include the given file."""
         package = Path(*path.parts[:2])
         if path.suffix == ".py":
             used = re.compile(rf"\bimport [^\n]*\b{path.stem}\b|\.{path.stem} import ")
@@ -203,7 +205,7 @@ class Choice:
 
     @functools.cached_property
     def _by_kernel(self) -> dict[str, list[str]]:
-        """The ops whose declarations name a kernel of a file, by that file's name."""
+        """The ops whose declarations name a kernel, by the name of the kernel's file."""
         found: dict[str, list[str]] = {}
         for path in self._sources(Path("fastdist/ops")):
             for name, kernel in _kernels_of(self._root / path):
@@ -212,7 +214,7 @@ class Choice:
 
     @functools.cached_property
     def _covered_by(self) -> dict[str, str]:
-        """Return the row that tries an op which users do not call, by the op."""
+        """The table row that tests an op without a public function, by the op's name."""
         found: dict[str, str] = {}
         for path in sorted((self._root / "tests" / "ops").rglob("*_cases.py")):
             for node in ast.parse(path.read_text()).body:
@@ -231,7 +233,7 @@ def _words_of(name: str) -> list[str]:
 
 
 def _are_kin(one: str, other: str) -> bool:
-    """Return whether two names of files share a word of five letters' stem."""
+    """Return whether two file names share a word with the same first five letters."""
     stems = [{word[:5] for word in name.split("_") if len(word) >= 4} for name in (one, other)]
     return bool(stems[0] & stems[1])
 
@@ -245,7 +247,7 @@ def _decorated(path: Path) -> list[tuple[ast.FunctionDef, list[ast.expr]]]:
 
 
 def _ops_of(path: Path) -> dict[str, int]:
-    """Return the ops that a file declares, and the line where each begins."""
+    """Return the ops that a file declares, and the first line of each."""
     if path.suffix != ".py":
         return {}
     return {
@@ -258,7 +260,7 @@ def _ops_of(path: Path) -> dict[str, int]:
 
 
 def _kernels_of(path: Path) -> list[tuple[str, str]]:
-    """List the structured ops of a file, each with the name of its kernel."""
+    """Return the structured ops of a file, each with the name of its kernel."""
     return [
         (node.name, str(one.args[0].value))
         for node, decorators in _decorated(path)

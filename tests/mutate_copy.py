@@ -1,4 +1,4 @@
-"""A throw-away copy of the tree, in which tests.mutate makes one break at a time and runs tests."""
+"""A temporary copy of the tree, in which tests.mutate makes one break at a time and runs tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if {mutate_lines.MOMENT!r} in os.environ:
 """
 _TO_SEE_LINES_S: Final = 1800.0
 _AT_LEAST_S: Final = 20.0
-_FIRST_S: Final = 10.0  # of tests that are run before the others are as much as looked at
+_FIRST_S: Final = 10.0  # time limit of the first tests, which run before the others are collected
 
 
 class Copy:
@@ -46,7 +46,7 @@ class Copy:
                 shutil.copytree(root / name, folder / name, ignore=skip)
             elif (root / name).exists():
                 shutil.copy(root / name, folder)
-        # The tree may be that of an earlier commit, which has others of the files that break it.
+        # The tree may be an earlier commit, which has other versions of the mutation tools.
         for path in Path(__file__).parent.glob("muta*.py"):
             shutil.copy(path, folder / "tests")
         (root / _CACHE).mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ class Copy:
         self._not_in_forks: set[str] = set()
 
     def run(self, arguments: Sequence[str], within_s: float, **told: str) -> tuple[int | None, str]:
-        """Run pytest; return its exit code and output, None where it took too long."""
+        """Run pytest; return its exit code (None after a timeout) and its output."""
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *_PYTEST, *arguments],
             cwd=self.folder,
@@ -76,7 +76,7 @@ class Copy:
 
     def _end(self, process: subprocess.Popen[str]) -> None:
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # and what its tests have left
+            os.killpg(process.pid, signal.SIGKILL)  # and the processes that its tests left
         except ProcessLookupError:
             return
         finally:
@@ -87,8 +87,8 @@ class Copy:
     # ---- which lines tests run ------------------------------------------------------------------
 
     def look_at_lines(self, folder: str, file: str) -> tuple[TestFile, str]:
-        """Run a file of tests; return what those do that pass, in the lines of a folder, and what
-        pytest says where one does not.
+        """Run one test file. Return the lines of a folder that its passing tests run, and pytest's
+        output if any test fails.
         """
         notes, children = self.folder / "notes", self.folder / "sitecustomize.py"
         notes.write_text("")
@@ -120,15 +120,17 @@ class Copy:
             if test in seconds or "::" not in test
         }
         found = TestFile(file, seconds, sorted_lines, has_processes)
-        return found, "" if code in (0, 5) else output  # 5: all are deselected
+        return found, "" if code in (0, 5) else output  # exit code 5: all tests are deselected
 
     # ---- breaks ---------------------------------------------------------------------------------
 
     def killer(self, mutant: Mutant, lines: Lines, tests: Sequence[str]) -> tuple[str, list[str]]:
-        """Return the first of the tests that a break makes fail or take too long, or nothing; and
-        the tests that failed, but not when they, and the tests before them, were run again.
+        """Return the first test that fails or times out because of a break, or "", and the unsure
+        tests.
 
-        Note    only tests with separate processes are doubted: on a busy machine these may fail
+        An unsure test failed once, but passed when it and the tests before it were run again.
+
+        Note    only tests with separate processes are run again: on a busy machine these may fail
                 without a break
         """
         path, unsure = self.folder / mutant.file, list[str]()
@@ -165,18 +167,18 @@ class Copy:
     def _warm_killer(
         self, mutant: Mutant, source: bytes, lines: Lines, tests: Sequence[str]
     ) -> tuple[str, bool]:
-        """Return the same of the process that is warm, and whether that is the last word."""
+        """Return the failing test found by the warm process, and whether that result is final."""
         some = [test for test in tests if test.partition("::")[0] not in self._not_in_forks]
         if self._warm is None or not some:
             return "", False
         killer = self._warm.killer(mutant, source, lines, some)
         if not killer:
-            # The result of a call at import is that of the old function.
+            # Code that ran at import still has the result of the unbroken function.
             is_sure = killer is not None and len(some) == len(tests)
             return "", is_sure and not lines.is_import(mutant)
         if self._first_to_fail(lines, [killer]):
             return killer, True
-        # A fork is not the process that it was made of: what failed there may fail by that.
+        # A test may fail in a fork because it is a fork, without a break.
         self._not_in_forks.add(killer.partition("::")[0])
         return killer, False
 
@@ -188,20 +190,22 @@ class Copy:
         told = {mutate_lines.CHOSEN: str(chosen), mutate_lines.BEGUN: str(begun)}
         code, output = self.run(["-x", *files], _bound(lines, tests), **told)
         if code not in (0, 1, 2, 3, 4, None):
-            # 5: nothing was collected; or a signal, where a break led into C code.
+            # Exit code 5: nothing was collected. A negative code is a signal, from a break that
+            # reached C code.
             assert code is not None and code < 0, f"pytest ended with {code}:\n{output}"
         return "" if code == 0 else begun.read_text()
 
     def write(self, path: Path, source: bytes) -> None:
-        """Let a file of the copy be that source."""
+        """Replace a source file of the copy."""
         path.write_bytes(source)
-        # A compiled file is known by its time: no two of these may have the same.
+        # Python recognizes compiled files by modification time, so each version needs a different
+        # time.
         self._stamp += 1
         os.utime(path, (self._stamp, self._stamp))
 
 
 class Warm:
-    """A process that has collected tests, and runs some of them for a break in forks of itself."""
+    """A process that has collected tests, and forks itself to run some of them for a break."""
 
     def __init__(self, folder: Path, files: Sequence[str]) -> None:
         self._folder = folder
@@ -224,8 +228,8 @@ class Warm:
     def killer(
         self, mutant: Mutant, source: bytes, lines: Lines, tests: Sequence[str]
     ) -> str | None:
-        """Return the first test that fails or takes too long, nothing where none does; None where
-        the break cannot be made here.
+        """Return the first test that fails or times out, "" if none does, or None if this process
+        cannot make the break.
         """
         if not self._is_there:
             return None
@@ -263,13 +267,13 @@ def _bounds(lines: Lines, tests: Sequence[str]) -> dict[str, float]:
 
 
 def _bound(lines: Lines, tests: Sequence[str]) -> float:
-    """Return how long all of them may take."""
+    """Return the time limit of all tests together."""
     return _AT_LEAST_S + 3 * lines.total(tests)
 
 
 def _first_and_rest(lines: Lines, tests: Sequence[str]) -> list[Sequence[str]]:
-    """Return the tests of the first files, which most breaks do not survive, and all others: to
-    collect a room's tests takes longer than these.
+    """Split off the tests of the first files, which detect most breaks: they run faster than pytest
+    collects all tests of a room.
     """
     spent, files = 0.0, set[str]()
     for place, test in enumerate(tests):

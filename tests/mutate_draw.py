@@ -1,16 +1,18 @@
-"""Breaks of any package, drawn by seed and tried with tests that are chosen by name.
+"""Mutation testing of any package with random breaks and tests that are chosen by name.
 
     python -m tests.mutate dispatch --draw 300 --seed 0 [--minutes 8] [--keep FILE] [--jobs 2]
     python -m tests.mutate dispatch --again FILE [--survived] [--tree BEFORE] [--keep OTHER]
     python -m tests.mutate distributed/device_mesh.py --draw 10 [--test-within 20]
 
-Each break is made in a copy of the tree, and the steps of tests/mutate_choice.py are run until a
-test fails that passes without the break. Verdicts are kept in a file (.mutate/PACKAGE-SEED.jsonl
-unless --keep says where), and a run goes on from there: what was caught stays caught while the
-broken file is the same, and what survived is tried again with --survivors. With --again the breaks
-of such a file are tried, found by their text where a file was moved; with --tree in the checkout of
-another commit, and by its tests. So two suites are compared: a break that survives here and is
-caught there is one that this suite lost, and --survived tries no others.
+Each break is made in a copy of the tree. The steps of tests/mutate_choice.py run until a test fails
+that passes without the break. Verdicts are stored in .mutate/PACKAGE-SEED.jsonl, or in the file
+that --keep names, and an interrupted run resumes. A caught break is not tried again while its file
+is unchanged; --survivors tries breaks that survived again.
+
+--again repeats the breaks of such a file, and finds them by their text if code has moved. With
+--tree they are made in the checkout of another commit and tried with its tests, which compares two
+test suites. A break that survives here and is caught there is one that this suite no longer
+catches; --survived tries only survivors.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _CACHE: Final = ".kernel-cache"
 
 @dataclass(frozen=True)
 class Found:
-    """A break, its number among those with the same text, and the verdict."""
+    """A break, its index among breaks with the same text, and the verdict."""
 
     mutant: Mutant
     nth: int
@@ -55,7 +57,7 @@ class Found:
     seconds: float
 
     def entry(self) -> dict[str, Any]:
-        """Return the line of the result file."""
+        """Return the entry for the result file."""
         file, within, old, new = self.mutant.key
         named = {"file": file, "within": within, "old": old, "new": new, "nth": self.nth}
         return {**named, "caught": self.caught, "by": self.by, "seconds": self.seconds}
@@ -65,9 +67,9 @@ Key = tuple[str, str, str, str, int]
 
 
 def folder_of(root: Path, package: str) -> str:
-    """Return the folder of a package of fastdist, or of the kernels; or the file of a module.
+    """Return the folder of a package of fastdist or of the kernels, or the file of a module.
 
-    Raises  ValueError where there is none
+    Raises  ValueError if it does not exist
     """
     for name in (f"fastdist/{package}", package):
         if (root / name).is_dir() or (name.endswith(".py") and (root / name).is_file()):
@@ -78,7 +80,7 @@ def folder_of(root: Path, package: str) -> str:
 
 
 def mutants_in(root: Path, folder: str) -> dict[Key, Mutant]:
-    """Return all breaks of a folder or a file, by their keys; of CUDA texts too."""
+    """Return all breaks of a folder or file by their keys, including breaks of CUDA sources."""
     found: dict[Key, Mutant] = {}
     likes = Counter[tuple[str, ...]]()
     top = root / folder
@@ -97,8 +99,10 @@ def mutants_in(root: Path, folder: str) -> dict[Key, Mutant]:
 def found_again(
     entries: Iterable[dict[str, Any]], mutants: dict[Key, Mutant]
 ) -> Iterator[tuple[dict[str, Any], Key | None]]:
-    """Yield each entry with the break that it is now: in its file, or in the only one, or the only
-    one of its name, that has the same text.
+    """Yield each entry with the break that matches it now.
+
+    The match is in the same file, else the only break with the same text, else the only one of its
+    name.
     """
     by_text: dict[tuple[Any, ...], list[Key]] = {}
     for key in mutants:
@@ -114,13 +118,13 @@ def found_again(
 
 
 def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
-    """Read a result file; the later of two entries for one break counts."""
+    """Read a result file; the last entry for a break counts."""
     found: dict[Key, dict[str, Any]] = {}
     for text in path.read_text().splitlines() if path.exists() else ():
         try:
             one = json.loads(text)
         except ValueError:
-            continue  # what a run was writing when it was ended
+            continue  # an incomplete line of an interrupted run
         found[one["file"], one["within"], one["old"], one["new"], one["nth"]] = one
     return found
 
@@ -129,7 +133,7 @@ def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
 
 
 class Bench:
-    """A copy of the tree with a separate kernel cache, in which tests are run for breaks."""
+    """A copy of the tree with a separate kernel cache, in which tests run against breaks."""
 
     def __init__(self, root: Path, folder: Path, test_s: float = _TEST_S) -> None:
         self._root, self._test_s = root, test_s
@@ -140,13 +144,13 @@ class Bench:
         self._link_cache()
 
     def _link_cache(self) -> None:
-        """Begin with the kernels of the tree: a broken one must not be taken for one of them."""
+        """Copy the tree's kernel cache, so that broken kernels do not enter it."""
         cache = self._copy.folder / _CACHE
         shutil.rmtree(cache, ignore_errors=True)
         shutil.copytree(self._root / _CACHE, cache, copy_function=os.link)
 
     def try_one(self, mutant: Mutant, steps: Sequence[Step]) -> tuple[bool, str]:
-        """Return whether a test catches a break, and which; or how far they went."""
+        """Return whether a test catches a break, and its name; otherwise how many tests ran."""
         path = self._copy.folder / mutant.file
         source = path.read_bytes()
         broken = mutant.change.of(source)
@@ -159,7 +163,7 @@ class Bench:
                 if code in (0, 5):
                     number += code == 0
                     continue
-                # On a busy machine, perhaps.
+                # The machine may have been busy.
                 if (code is None or "Timeout (>" in said) and self._ends_alone(begun):
                     doubted[begun] = "it took too long, but not alone"
                     continue
@@ -175,9 +179,9 @@ class Bench:
         return False, f"{number} of {len(steps)} steps pass{told}"
 
     def _ends_alone(self, test: str) -> bool:
-        """Return whether a test passes in time that is run alone; False where it hangs again."""
+        """Return whether a test passes in time when run alone; False if it hangs again."""
         if not test:
-            return True  # none had begun
+            return True  # no test had started
         bound_s = 3 * self._test_s
         code, _ = self._copy.run([f"--timeout={2 * self._test_s}", test], bound_s)
         return code == 0
@@ -238,9 +242,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_of(given: argparse.Namespace, root: Path) -> Run:
-    """Return the run that a command line asks for.
+    """Return the run that the command line describes.
 
-    Raises  ValueError for a package that there is not, and for --survived without a file
+    Raises  ValueError for an unknown package, and for --survived without a file
     """
     if given.survived and given.again is None:
         raise ValueError("--survived needs --again FILE, which says what survived")
@@ -260,11 +264,11 @@ def run_of(given: argparse.Namespace, root: Path) -> Run:
 
 
 def look(root: Path, run: Run, why: Mapping[tuple[str, ...], str]) -> int:
-    """Try breaks of a package, print and keep what is found; return how many survive that are not
-    explained.
+    """Try breaks of a package, print and store the verdicts; return the number of unexplained
+    survivors.
     """
     folder, mutants = run.folder, mutants_in(root, run.folder)
-    may_survive = {key[1:] for key in why}  # in whichever file: it may have been moved
+    may_survive = {key[1:] for key in why}  # without the file name, since code may have moved
     if run.again is None:
         keys = {id(mutant): key for key, mutant in mutants.items()}
         chosen = [keys[id(one)] for one in draw(root, [*mutants.values()], run.number, run.seed)]
@@ -324,7 +328,7 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
                 benches.put(bench)
             return Found(mutant, key[-1], caught, by, round(time.monotonic() - begin, 1))
 
-        # Each as soon as it is known: a run that is ended loses what is still being tried alone.
+        # Stored immediately: an interrupted run loses only the breaks that are being tried.
         for future in as_completed([pool.submit(try_one, *one) for one in todo]):
             if (found := future.result()) is not None:
                 yield found
@@ -336,7 +340,7 @@ def _summarise(
     before: dict[Key, bool],
     known: dict[Key, dict[str, Any]],
 ) -> int:
-    """Print the figures of each file and of all; return how many breaks survive."""
+    """Print the figures per file and in total; return how many breaks survive."""
     files = Counter(one["file"] for one in entries)
     caught = Counter(one["file"] for one in entries if one["caught"])
     for file, count in sorted(files.items()):

@@ -1,4 +1,4 @@
-"""A plugin of pytest for tests.mutate: which lines each test runs, and a run of chosen tests."""
+"""A pytest plugin for tests.mutate: records which lines each test runs, and runs chosen tests."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typing import Any, Final
 
 import pytest
 
-# Passed by environment variables, so that processes of tests get them, too. Those of pytest are
-# among the ones that a run keeps.
-FOLDER = "PYTEST_MUTATE_FOLDER"  # whose lines are noted
-NOTES = "PYTEST_MUTATE_NOTES"  # the file where they are: one JSON object a line
-CHOSEN = "PYTEST_MUTATE_CHOSEN"  # JSON: the ids of the tests that shall run, and their bounds in s
-BEGUN = "PYTEST_MUTATE_BEGUN"  # the file with the id of the test that began last
-MOMENT = "PYTEST_MUTATE_MOMENT"  # in children: the file that holds the number of what runs now
+# Environment variables carry these, so that processes which tests start inherit them. Their names
+# begin with PYTEST because the test setup keeps those variables.
+FOLDER = "PYTEST_MUTATE_FOLDER"  # the folder whose lines are recorded
+NOTES = "PYTEST_MUTATE_NOTES"  # the file of the records: one JSON object per line
+CHOSEN = "PYTEST_MUTATE_CHOSEN"  # JSON: the ids of the tests to run, and their limits in seconds
+BEGUN = "PYTEST_MUTATE_BEGUN"  # the file with the id of the test that started last
+MOMENT = "PYTEST_MUTATE_MOMENT"  # in child processes: the file that holds the current moment
 
 Line = tuple[str, int]
-# After so many calls of a function in one test that ran no new line of it, there will be none.
+# After so many calls of a function without a new line in one test, its lines are no longer traced.
 _CALLS_TO_SEE_ALL: Final = 3_000
 
 
 class Tracer:
-    """Notes the lines of a folder that run, in all threads from now on."""
+    """Records the lines of a folder that run, in all threads."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class Tracer:
         self._calls: Counter[CodeType] = Counter()
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start tracing."""
         threading.settrace(self._call)
         sys.settrace(self._call)
 
@@ -52,12 +52,12 @@ class Tracer:
         if not code.co_filename.startswith(self._folder):
             return None
         self.keep_up()
-        if event == "call":  # and not another tracer that hands on what it gets
+        if event == "call":  # not another tracer that forwards its events
             self._calls[code] += 1
         return self._line if self._calls[code] < _CALLS_TO_SEE_ALL else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line" and frame.f_lineno is not None:  # as it is in code of no line
+        if event == "line" and frame.f_lineno is not None:  # code without a source line has None
             self.keep_up()
             line = (frame.f_code.co_filename, frame.f_lineno)
             if line not in self.seen:
@@ -67,14 +67,14 @@ class Tracer:
         return self._line
 
     def keep_up(self) -> None:
-        """Begin again where another test has begun."""
+        """Reset if another test has started."""
 
     def note(self, line: Line) -> None:
-        """Take note of a line that runs for the first time."""
+        """Record a line that runs for the first time."""
 
 
 class ChildTracer(Tracer):
-    """Notes each line at once, when it first runs: the process may be killed at any moment."""
+    """Writes each line when it first runs, because the process may be killed at any moment."""
 
     def __init__(self, folder: str, notes: str, moment: str) -> None:
         super().__init__(folder)
@@ -84,27 +84,27 @@ class ChildTracer(Tracer):
         self._moment = self._now[0]
 
     def keep_up(self) -> None:
-        """Start again where another test has begun."""
+        """Reset if another test has started."""
         if self._now[0] != self._moment:
             self._moment = self._now[0]
             self.begin_anew()
 
     def note(self, line: Line) -> None:
-        """Write it down, with what was running in the process of the tests."""
+        """Write the line with the current moment of the test process."""
         told = {"moment": self._moment, "lines": [line], "process": os.getpid()}
         os.write(self._notes, f"{json.dumps(told)}\n".encode())
 
 
 def start_in_child() -> None:
-    """Note what a process runs that a test has started, for the test that runs at that time."""
+    """Record the lines of a process started by a test, for the test that is running."""
     ChildTracer(os.environ[FOLDER], os.environ[NOTES], os.environ[MOMENT]).start()
 
 
 class Noting:
-    """Writes down, for each test that passes, how long it took and which lines it ran.
+    """Record for each passing test how long it took and which lines it ran.
 
-    Time is cut into moments. A test's call is a moment; fixtures before and after it may serve
-    other tests of its file, and are noted for the file.
+    Time is divided into moments. A test's call is one moment. Fixtures before and after it may
+    serve other tests of the file, so their lines are recorded for the file.
     """
 
     def __init__(self, folder: str, notes: str) -> None:
@@ -117,7 +117,7 @@ class Noting:
         os.environ[MOMENT] = moment
         self._seconds: dict[str, float] = {}
         self._failed: set[str] = set()
-        # Lines that run at import, which happens once, count for all tests.
+        # Modules are imported only once, so lines that run at import count for all tests.
         self._write({"moment": 0, "of": ""})
         self._tracer.start()
 
@@ -139,7 +139,7 @@ class Noting:
             self._begin(item.nodeid.partition("::")[0])
 
     def _begin(self, what: str) -> None:
-        """Begin a moment, and write down what was seen in the one before."""
+        """Start a moment, and write the lines seen in the previous one."""
         self._write({"moment": self._now[0], "lines": sorted(self._tracer.seen)})
         self._tracer.begin_anew()
         self._write({"moment": self._now[0] + 1, "of": what})
@@ -157,7 +157,7 @@ class Noting:
 
 
 class Choosing:
-    """Runs the chosen tests alone, in the order given; one that is over its bound ends the run."""
+    """Runs only the chosen tests in the given order; a test over its limit ends the run."""
 
     def __init__(self, chosen: str, begun: str) -> None:
         self._bounds: dict[str, float] = dict(json.loads(Path(chosen).read_text()))
@@ -169,7 +169,7 @@ class Choosing:
         kept = [item for item in items if item.nodeid in self._place]
         items[:] = sorted(kept, key=lambda item: self._place[item.nodeid])
         for item in items:
-            # Not by a thread, which the tests of a file would have left behind.
+            # A signal, not a thread: the leak check would report a thread.
             bound = pytest.mark.timeout(self._bounds[item.nodeid], method="signal")
             item.add_marker(bound, append=False)
 
@@ -179,9 +179,9 @@ class Choosing:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Do what the environment says, before anything of the product is imported."""
+    """Read the environment variables before anything of the product is imported."""
     told = os.environ
-    # A shell that puts a run in the background lets it ignore Ctrl-C, and so would its tests.
+    # A shell starts background runs with SIGINT ignored, and the tests would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if NOTES in told:

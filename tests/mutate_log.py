@@ -1,8 +1,8 @@
 """The results of tests.mutate, in a folder of the checkout: an interrupted run resumes.
 
-The lines that a test file runs are valid while it is the same; for a file of the room that has
-changed since, only the fact that it was run is. A break that was killed is not tried again while
-its file is the same; one that survived is, once the room or a test has changed.
+The recorded lines of a test file are valid while the file is unchanged. If a file of the room has
+changed since, only the fact that a test runs that file is used. A caught break is not tried again
+while its file is unchanged. A survivor is tried again after the room or a test has changed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ".mutate"
 _TO_START_S: Final = 3.0
-AT_IMPORT: Final = ""  # in the place of a test: what runs lines when their module is imported
+AT_IMPORT: Final = ""  # stands for a test: lines that run when modules are imported
 
-# By test, or by file where what fixtures did is meant: the lines of each file of the room.
+# The lines of each file of the room, by test, or by test file for lines that fixtures run.
 Ran = dict[str, dict[str, list[int]]]
 
 
 @dataclass(frozen=True)
 class TestFile:
-    """The results of the tests of a file that pass."""
+    """The results of the passing tests of a test file."""
 
-    __test__ = False  # for pytest
+    __test__ = False  # tells pytest that this is not a test class
 
     file: str
     seconds: dict[str, float]
@@ -42,18 +42,20 @@ class TestFile:
 
 @dataclass
 class Lines:
-    """Which tests run which lines of a room, how long they take, and what they have killed."""
+    """Which tests run which lines of a room, how long they take, and which breaks they caught."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    changed: set[str] = field(default_factory=set)  # files whose lines are not all known
-    with_processes: set[str] = field(default_factory=set)  # files of tests that start some
-    # By file and function of the break, and by its file alone.
+    changed: set[str] = field(default_factory=set)  # source files whose lines are out of date
+    with_processes: set[str] = field(default_factory=set)  # test files that start processes
+    # Keys: file and function of the break, and file with an empty function name.
     kills: dict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, found: TestFile, changed: Container[str] = ()) -> None:
-        """Take note of the tests of a file; of changed files of the room, that they were run."""
+        """Add the results of a test file; for changed source files, only the fact that tests run
+        them.
+        """
         self.seconds |= found.seconds
         if found.has_processes:
             self.with_processes.add(found.file)
@@ -67,16 +69,16 @@ class Lines:
                     self.by_line[file, line].add(test)
 
     def add_kill(self, mutant: Mutant, test: str) -> None:
-        """Take note of a test that a break did not survive."""
+        """Record a test that caught a break."""
         for within in {"", mutant.change.within}:
             self.kills[mutant.file, within].update({test: 1, _file_of(test): 1})
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run a break's lines; where an import does, those of its file, then
-        all others.
+        """Return the tests that may catch a break, the most promising per second first.
 
-        A file's tests stay together, since they may share workers. First come those that are the
-        least time for the chance that one notices.
+        These are the tests that run its lines. If an import runs them, the other tests of the same
+        files and then all tests follow. The tests of a file stay together, since they may share
+        workers.
         """
         found = self._that_run(mutant)
         if AT_IMPORT in found or mutant.file in self.changed:
@@ -87,31 +89,32 @@ class Lines:
         for test in self.seconds:
             if test in found or _file_of(test) in found or test in others:
                 by_file[_file_of(test)].append(test)
-        # Those that ran the lines themselves, and their files; of others a fixture did.
+        # Tests that ran the lines themselves, and their files; for other tests, a fixture ran the
+        # lines.
         ran = {name for one in found if "::" in one for name in (one, _file_of(one))}
         costs = {}
         for file, tests in by_file.items():
             each = {test: self.seconds[test] / self._chance(mutant, test, ran) for test in tests}
             tests.sort(key=each.__getitem__)
             seconds = self.total(tests) / len(tests)
-            # Other processes start once, for the first test of a file.
+            # A file's tests share processes, which start for its first test.
             seconds += _TO_START_S if file in self.with_processes else 0.01
             costs[file] = seconds / self._chance(mutant, file, ran)
         return [test for file in sorted(costs, key=costs.__getitem__) for test in by_file[file]]
 
     def _that_run(self, mutant: Mutant) -> set[str]:
         change, found = mutant.change, set[str]()
-        # Python reports no line for a jump: its condition is on the line before.
+        # Python reports no line event for a jump, so use the line before: its condition.
         for line in range(change.first - (change.kind == "drop"), change.last + 1):
             found |= self.by_line.get((mutant.file, line), set())
         return found
 
     def is_import(self, mutant: Mutant) -> bool:
-        """Return whether a break's lines run when a module is imported."""
+        """Return whether importing a module runs a break's lines."""
         return AT_IMPORT in self._that_run(mutant)
 
     def first_of(self, tests: Sequence[str], within_s: float) -> list[str]:
-        """Return as many tests as fit into that time, at least one."""
+        """Return as many of the first tests as fit into the given time, at least one."""
         spent, files, found = 0.0, set[str](), list[str]()
         for test in tests:
             starts = _file_of(test) in self.with_processes and _file_of(test) not in files
@@ -123,14 +126,14 @@ class Lines:
         return found
 
     def _chance(self, mutant: Mutant, test: str, ran: set[str]) -> float:
-        """Return a guess at how much likelier than others a test, or one of a file, notices."""
+        """Estimate how much likelier than others a test or a test file catches the break."""
         near = self.kills[mutant.file, mutant.change.within][test]
         far = self.kills[mutant.file, ""][test]
         of_its_own = f"test_{Path(mutant.file).stem}.py" in test
         return (1 + 10 * near + 3 * far + 5 * of_its_own) * (10 if test in ran else 1)
 
     def total(self, tests: Sequence[str]) -> float:
-        """Return how long tests take."""
+        """Return the total time of some tests."""
         return sum(self.seconds[test] for test in tests)
 
 
@@ -140,7 +143,7 @@ def _file_of(test: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a break: the test that killed it, or, with a word on who looked, none."""
+    """The verdict on a break: the test that caught it, or "" and a note on the tests tried."""
 
     killed: bool
     word: str
@@ -148,7 +151,7 @@ class Verdict:
 
 
 class Log:
-    """The notes on one room."""
+    """The stored results of one room."""
 
     def __init__(
         self, root: Path, folder: str, test_files: Sequence[str], within_s: float = math.inf
@@ -161,12 +164,12 @@ class Log:
         self._of_test = {name: _hash([root / name]) for name in test_files}
         self._of_all = _hash([*sources, *(root / name for name in test_files)])
         if within_s != math.inf:
-            self._of_all += f" within {within_s} s"  # others may notice what survives these
+            self._of_all += f" within {within_s} s"  # a longer time limit may catch survivors
 
     # ---- lines ----------------------------------------------------------------------------------
 
     def lines(self) -> tuple[Lines, list[str]]:
-        """Return the known lines of tests, and the files whose lines are unknown."""
+        """Return the recorded lines of tests, and the test files without a record."""
         known: dict[str, tuple[TestFile, set[str]]] = {}
         for one in self._read("lines"):
             if self._of_test.get(one["file"]) == one.pop("hash"):
@@ -179,14 +182,14 @@ class Log:
         return lines, [name for name in self._of_test if name not in known]
 
     def add_lines(self, found: TestFile) -> None:
-        """Take note of a file of tests."""
+        """Store the results of a test file."""
         told = {"hash": self._of_test[found.file], "sources": self._hashes, **vars(found)}
         self._write("lines", told)
 
     # ---- verdicts -------------------------------------------------------------------------------
 
     def verdicts(self) -> dict[tuple[Any, ...], Verdict]:
-        """Return the known verdicts on breaks, by `name`."""
+        """Return the stored verdicts by the `name` of each break."""
         found = {}
         for one in self._read("verdicts"):
             if one["killed"] or one["hash"] == self._of_all:
@@ -197,7 +200,7 @@ class Log:
         return found
 
     def name(self, mutant: Mutant) -> tuple[Any, ...]:
-        """Return a break's name, valid while its file is the same."""
+        """Return a break's key, valid while its file is unchanged."""
         change = mutant.change
         return mutant.file, self._hashes[mutant.file], change.start, change.end, change.text
 
@@ -212,16 +215,16 @@ class Log:
             try:
                 yield json.loads(text)
             except ValueError:
-                continue  # what a run was writing when it was ended
+                continue  # an incomplete line of an interrupted run
 
     def _write(self, what: str, told: dict[str, Any]) -> None:
         with self._lock, (self._folder / f"{what}.jsonl").open("a") as file:
-            # A line that a run before this had no time to end is none.
+            # An incomplete line of an interrupted run must not swallow the next one.
             file.write(f"\n{json.dumps(told)}\n")
 
 
 def sources_of(root: Path, folder: str) -> list[Path]:
-    """Return the files of a room, which is a folder or a module."""
+    """Return the source files of a room, which is a folder or a module."""
     top = root / folder
     return sorted(top.rglob("*.py")) if top.is_dir() else [top]
 

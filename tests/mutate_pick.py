@@ -1,4 +1,4 @@
-"""A plugin of pytest for tests.mutate: runs the tests that hold a word, evenly thinned out."""
+"""A pytest plugin for tests.mutate: runs an even sample of the tests whose names contain a word."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 
-# JSON: the words, the number of tests, and the file that records each start.
+# JSON: the words, the number of tests, and the file that records which test starts.
 PICKED = "PYTEST_MUTATE_PICKED"
 
 
 def is_picked(nodeid: str, words: list[str]) -> bool:
-    """Return whether a test's name and parameters hold one of the words, whole."""
+    """Return whether a test's name and parameters contain one of the words as a whole word."""
     name = nodeid.partition("::")[2]
     return not words or any(re.search(rf"(?<![a-z0-9]){w}(?![a-z0-9])", name) for w in words)
 
 
 def thinned(items: list[Any], most: int) -> list[Any]:
-    """Return at most so many of the items, evenly spaced, so that each run takes the same."""
+    """Return at most `most` items, evenly spaced, so that each run takes the same ones."""
     if len(items) <= most:
         return items
     return [items[k * len(items) // most] for k in range(most)]
 
 
 class Picking:
-    """Deselects the other tests, and writes down which test begins."""
+    """Deselects the other tests, and records which test starts."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._words, self._most, self._begun = told["words"], told["most"], Path(told["begun"])
@@ -47,7 +47,7 @@ class Picking:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """End at once where a test failed: it may have left threads that never end."""
+        """Exit immediately after a failure: the test may have left threads that never end."""
         if self._status not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
             sys.stdout.flush()
             os._exit(self._status)
@@ -55,6 +55,6 @@ class Picking:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Do what the environment says."""
+    """Read the environment variables and register the plugin."""
     if PICKED in os.environ:
         early_config.pluginmanager.register(Picking(json.loads(os.environ[PICKED])))

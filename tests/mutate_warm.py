@@ -1,9 +1,9 @@
-"""A plugin of pytest for tests.mutate: a process that has collected tests, forked for each break.
+"""A pytest plugin for tests.mutate: a process that has collected tests and forks for each break.
 
-The break is made in the loaded functions: starting Python and collecting the tests takes longer
-than most breaks live. A test that fails here runs again, alone, in a new process; so do all tests
-for a break that survives here and whose lines run at import, since the result of a call at import
-is that of the old function.
+The child replaces the code of the loaded functions, because starting Python and collecting the
+tests takes longer than detecting most breaks. A test that fails here runs again alone in a new
+process. If a break survives here and its lines run at import, all its tests run again, because the
+import has already called the unbroken function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Codes = dict[tuple[str, int], CodeType]
 
 
 def codes_of(source: bytes, name: str) -> Codes:
-    """Return the code of each function of a module, by its name and its place among such."""
+    """Return the code object of each function of a module, by its name and its index among
+    namesakes.
+    """
     found: Codes = {}
 
     def walk(code: CodeType) -> None:
@@ -45,8 +47,9 @@ def codes_of(source: bytes, name: str) -> Codes:
 def function_codes(
     path: str, before: bytes, after: bytes, within: str
 ) -> list[tuple[CodeType, CodeType]]:
-    """Return the code of a function and of those inside it, before and after a break; nothing where
-    the break is not in what runs when the function is called.
+    """Return pairs of code objects before and after a break: the function and its inner functions.
+
+    The list is empty if calling the function does not run the changed code.
     """
     old, new = codes_of(before, path), codes_of(after, path)
     if old.keys() != new.keys():
@@ -71,8 +74,8 @@ def _content(code: CodeType) -> tuple[object, ...]:
 
 
 def put_in(pairs: list[tuple[CodeType, CodeType]]) -> int:
-    """Let all functions that have an old code have the new one; return how many had."""
-    gc.unfreeze()  # what is frozen is not listed
+    """Replace the code of all functions that have an old code object; return their number."""
+    gc.unfreeze()  # gc.get_objects() does not list frozen objects
     by_place = {(a.co_filename, a.co_qualname, a.co_firstlineno): b for a, b in pairs}
     number = 0
     for one in gc.get_objects():
@@ -87,7 +90,7 @@ def put_in(pairs: list[tuple[CodeType, CodeType]]) -> int:
 
 
 class Serving:
-    """Answers each request with the exit status of a forked child that runs the tests named."""
+    """Answers each request with the exit status of a forked child that runs the requested tests."""
 
     def __init__(self, told: str) -> None:
         both = int(told)
@@ -97,7 +100,7 @@ class Serving:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> object:
-        """Wait for requests; go on, in a child, with the tests of one."""
+        """Wait for requests; in the forked child, return to run the tests of one request."""
         self._answers.write("ready\n")
         for text in self._requests:
             request = json.loads(text)
@@ -131,11 +134,11 @@ class Serving:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if self._is_child:
-            os._exit(int(exitstatus))  # what is cleared away at the end is the parent's
+            os._exit(int(exitstatus))  # skips the cleanup, which belongs to the parent
 
 
 def _status_of(child: int, within_s: float) -> int:
-    """Return the exit status of a child; 1 where it took too long or a signal ended it."""
+    """Return a child's exit status; 1 if it timed out or a signal ended it."""
     handle = os.pidfd_open(child)
     try:
         if not select.select([handle], [], [], within_s)[0]:
@@ -144,13 +147,13 @@ def _status_of(child: int, within_s: float) -> int:
         os.close(handle)
     _, status = os.waitpid(child, 0)
     with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what its tests have left
+        os.killpg(child, signal.SIGKILL)  # and the processes that its tests left
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 1
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Do what the environment says."""
+    """Read the environment variables and register the plugin."""
     if (told := os.environ.pop(SERVE, None)) is not None:
         early_config.pluginmanager.register(Serving(told))

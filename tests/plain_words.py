@@ -1,10 +1,12 @@
-"""Phrases in prose that an English-speaking engineer reads twice, held to limits that only shrink.
+"""Find phrases in prose that an English-speaking engineer reads twice, with limits that only
+shrink.
 
 Usage: python -m tests.plain_words [--list] [PATH ...]     count them: by kind, rule and package
        python -m tests.plain_words --check                 fail where a package is above its limit
-       python -m tests.plain_words --lower                 lower the limits to what is there
+       python -m tests.plain_words --lower                 lower the limits to the current counts
 
-A rule finds a smell, not a fault: read the line, then rewrite it. Each rule says how.
+A match of a rule (a smell) is not always a fault: read the line before you rewrite it. Each rule
+says what to write instead.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from tests.prose import KINDS, MESSAGES, SUFFIXES, TEXT, Prose, prose_of
 ROOT: Final = Path(__file__).resolve().parents[1]
 LIMITS: Final = Path(__file__).with_name("plain_words_limits.toml")
 FOLDERS: Final = ("fastdist", "kernels", "tests", "bench", "docs")
-# Users read the messages of these while they work: no smell at all.
+# Users read the messages of these packages while they work, so no smell is allowed there.
 SHIPPED: Final = ("fastdist", "kernels")
-# Smells in 1,000 lines that a package without a row may have: what NumPy and SciPy have.
+# Smells allowed in 1,000 lines of a package without a row of limits: the rate of NumPy and SciPy.
 AIM: Final = 6
 
 
@@ -136,7 +138,7 @@ class Smell(NamedTuple):
 
 
 class Tally:
-    """Smells and lines of prose, by package."""
+    """Counts of smells and of lines of prose, by package."""
 
     def __init__(self) -> None:
         self.smells: dict[str, list[Smell]] = {}
@@ -148,7 +150,7 @@ class Tally:
         smells = self.smells.setdefault(package, [])
         for one in prose:
             if one.kind == TEXT and not package.startswith(SHIPPED):
-                continue  # data of tests, as often as not
+                continue  # often data of tests, not prose
             self.lines[package] += one.lines
             self.lines_of_kind[one.kind] += one.lines
             smells += smells_in(path, one)
@@ -169,7 +171,7 @@ def smells_in(path: Path, prose: Prose) -> Iterator[Smell]:
 
 
 def package_of(path: Path) -> str:
-    """Return the package that answers for a file of the tree: two folders, in distributed three."""
+    """Return the package that counts a file: two folders, or three in fastdist/distributed."""
     folders = path.parts[:-1]
     if not folders:
         return "pages"
@@ -177,7 +179,7 @@ def package_of(path: Path) -> str:
 
 
 def files(root: Path, given: Iterable[Path] = ()) -> list[Path]:
-    """Return the files with prose under some paths; without any, those of the whole tree."""
+    """Return the files with prose under some paths; without paths, those of the whole tree."""
     tops = list(given) or [*(root / folder for folder in FOLDERS), *sorted(root.glob("*.md"))]
     found = []
     for top in tops:
@@ -186,7 +188,7 @@ def files(root: Path, given: Iterable[Path] = ()) -> list[Path]:
 
 
 def tally(root: Path, paths: Iterable[Path]) -> Tally:
-    """Count the prose of files, which are under root or not."""
+    """Count the prose of files, which may lie outside root."""
     counts = Tally()
     with without_collector():
         for path in paths:
@@ -198,7 +200,7 @@ def tally(root: Path, paths: Iterable[Path]) -> Tally:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pause the collector: syntax trees have no cycles, and it takes a fifth of the time."""
+    """Pause the garbage collector: it takes a fifth of the time; syntax trees have no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -218,7 +220,8 @@ def complaints(counts: Tally, limits: dict[str, int]) -> Iterator[str]:
                 if smell.prose.kind in MESSAGES
             )
         limit, lines = limits.get(package, AIM), counts.lines[package]
-        # A limit is in whole smells of 1,000 lines: in a small package, that is less than one.
+        # A limit is in whole smells of 1,000 lines, so a small package may be allowed less than
+        # one.
         if len(smells) > math.ceil(limit * lines / 1000):
             yield (
                 f"{package}: {counts.rate(package):.0f} smells in 1,000 lines of prose, its limit "
@@ -234,7 +237,7 @@ def complaints(counts: Tally, limits: dict[str, int]) -> Iterator[str]:
 
 
 def lowered(counts: Tally, limits: dict[str, int]) -> dict[str, int]:
-    """Return the limits, none above what it was, without rows that no package needs any longer."""
+    """Return lowered limits, without rows of packages that no longer need one."""
     now = {
         package: min(limit, math.ceil(counts.rate(package)))
         for package, limit in limits.items()
@@ -250,14 +253,14 @@ def read_limits(path: Path) -> dict[str, int]:
 
 
 def write_limits(path: Path, limits: dict[str, int]) -> None:
-    """Replace the table of limits, but not what is above it."""
+    """Replace the table of limits, but keep the text above it."""
     head = path.read_text(encoding="utf-8").partition("[limits]")[0]
     rows = "".join(f'"{package}" = {limit}\n' for package, limit in sorted(limits.items()))
     path.write_text(f"{head}[limits]\n{rows}", encoding="utf-8")
 
 
 def report(counts: Tally) -> Iterator[str]:
-    """Yield the lines that show counts: by rule, by kind, by package, and the sum."""
+    """Yield the lines of the report: counts by rule, by kind and by package, and the total."""
     smells = counts.all_smells()
     by_rule = Counter(smell.rule.name for smell in smells)
     yield from (f"{count:6}  {name}" for name, count in by_rule.most_common())
@@ -275,7 +278,7 @@ def report(counts: Tally) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Count, check or lower."""
+    """Run the command line: count, check or lower."""
     parser = argparse.ArgumentParser(prog="python -m tests.plain_words", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="files or folders")

@@ -27,13 +27,13 @@ class Properties:
         self._open: list[str] = []
 
     def __call__(self, name: str) -> Properties:
-        """Return the block of a property; blocks inside blocks are named by both."""
+        """Return a block that checks one property; nested blocks are reported by all names."""
         self._next = name
         return self
 
     def __enter__(self) -> None:
         self._open.append(self._next)
-        # Each draws the same numbers whichever others ran before it.
+        # Seed before each property, so that its random numbers do not depend on earlier properties.
         self._prepare()
 
     def __exit__(
@@ -55,8 +55,8 @@ class Properties:
 def in_one_test(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
     """Return a decorator that checks all values of an argument in one test, as properties.
 
-    It is written like `pytest.mark.parametrize`, for grids of many small checks. Fixtures are
-    shared by all values, so the test must leave them as they are.
+    Its syntax is that of `pytest.mark.parametrize`; use it for grids of many small checks. All
+    values share the fixtures, so the test must not change them.
     """
     arguments = [name.strip() for name in names.split(",")]
     rows = [value if len(arguments) > 1 else (value,) for value in values]
@@ -71,10 +71,10 @@ def in_one_test(names: str, values: Iterable[Any]) -> Callable[[Callable[..., No
 def in_one_test_each(
     group: str, names: str, groups: Mapping[str, Mapping[str, tuple[Any, ...]]]
 ) -> Callable[[Callable[..., None]], Any]:
-    """Return a decorator that makes one test of each group of rows; the test has the argument
-    `group` besides, for parametrization. The rows are properties, by their names in the group.
+    """Return a decorator that makes one test of each group of rows, and one property of each row.
 
-    It is written like `pytest.mark.parametrize`, for the many cases of an op.
+    The name of a row names its property. The test gets an additional argument `group`. The syntax
+    is that of `pytest.mark.parametrize`; use it for the many cases of an op.
     """
     arguments = [name.strip() for name in names.split(",")]
 
@@ -94,7 +94,9 @@ def _checking_all(
     rows_of: Callable[[dict[str, Any]], Iterable[tuple[str, tuple[Any, ...]]]],
     *more: str,
 ) -> Callable[..., None]:
-    """Return a test that makes a property of each named row of arguments; it takes `more`."""
+    """Return a test that checks each named row of arguments as a property; `more` names its
+    parameters.
+    """
     signature = inspect.signature(test)
     has_properties = "properties" in signature.parameters
 

@@ -1,4 +1,4 @@
-"""Prose in a file: its comments, docstrings, messages and pages, each with its line."""
+"""Extract the prose of a file: comments, docstrings, messages and pages, each with its line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 COMMENT, DOCSTRING, PAGE = "comment", "docstring", "page"
 ERROR, LOG, WARNING, HELP, TEXT = "error", "log", "warning", "help", "text"
-# Texts that users of the package read while it runs. TEXT is every other string of four words or
-# more: constants and parts from which messages are made.
+# Texts that users of the package read while it runs. TEXT is any other string of four or more
+# words: constants, and parts from which messages are made.
 MESSAGES: Final = (ERROR, LOG, WARNING, HELP, TEXT)
 KINDS: Final = (COMMENT, DOCSTRING, PAGE, *MESSAGES)
 SUFFIXES: Final = frozenset({".py", ".md", ".cu", ".cuh", ".h", ".cpp"})
 
-# Strings first: a "#" or "//" inside one begins no comment.
+# Match strings first, since a "#" or "//" inside a string does not start a comment.
 _PYTHON_COMMENT: Final = re.compile(
     r'"""(?:\\.|.)*?"""|\'\'\'(?:\\.|.)*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
     r"|(?P<comment>\#[^\n]*)",
@@ -40,7 +40,7 @@ _HELP_KEYWORDS: Final = frozenset({"description", "epilog", "help", "title", "us
 
 
 class Prose(NamedTuple):
-    """One comment, docstring, message or paragraph, its lines joined by blanks."""
+    """One comment, docstring, message or paragraph, with its lines joined by spaces."""
 
     line: int
     kind: str
@@ -49,7 +49,7 @@ class Prose(NamedTuple):
 
 
 def prose_of(path: Path) -> Iterator[Prose]:
-    """Yield the prose of one file; code in backquotes is shown as `x`, since it has no grammar."""
+    """Yield the prose of one file; code in backquotes becomes `x`, since it has no grammar."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         found = [*_comments(source, _PYTHON_COMMENT), *_Strings().of(source)]
@@ -62,7 +62,7 @@ def prose_of(path: Path) -> Iterator[Prose]:
 
 
 def _comments(source: str, pattern: re.Pattern[str]) -> Iterator[Prose]:
-    """Yield each comment; those that have consecutive lines to themselves are one."""
+    """Yield each comment; comments on consecutive lines without code are joined."""
     block: list[str] = []
     first = line = 1
     position = 0
@@ -84,14 +84,14 @@ def _comments(source: str, pattern: re.Pattern[str]) -> Iterator[Prose]:
 
 
 def _comment(line: int, lines: list[str]) -> Iterator[Prose]:
-    """Yield a block of comments, if it is more than directives and rules."""
+    """Yield a block of comments unless it consists of directives and separator lines."""
     text = " ".join(_DIRECTIVE.sub("", each).strip().strip("#:/*").strip() for each in lines)
     if text.strip():
         yield Prose(line, COMMENT, text, len(lines))
 
 
 def _paragraphs(source: str) -> Iterator[Prose]:
-    """Yield the paragraphs, items, rows and titles of a page, without its blocks of code."""
+    """Yield paragraphs, list items, table rows and titles of a page, without its code blocks."""
     block: list[str] = []
     fenced = False
     for number, line in enumerate([*source.splitlines(), ""], 1):
@@ -110,7 +110,7 @@ def _paragraphs(source: str) -> Iterator[Prose]:
 
 
 class _Strings(ast.NodeVisitor):
-    """Finds docstrings and messages; what a call is for decides of which kind a message is."""
+    """Finds docstrings and messages; the called function determines the kind of a message."""
 
     def __init__(self) -> None:
         self.found: list[Prose] = []
@@ -128,7 +128,7 @@ class _Strings(ast.NodeVisitor):
         self._kind = outer
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """Take a string that is a statement for a docstring: modules, functions, attributes."""
+        """Treat a string that is a statement as a docstring of a module, function or attribute."""
         value = node.value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             text = value.value.strip()
@@ -179,9 +179,7 @@ class _Strings(ast.NodeVisitor):
 
 
 def _kind_of_call(called: ast.expr) -> str | None:
-    """Return the kind of the messages among a call's arguments; None: the kind of the enclosing
-    code.
-    """
+    """Return the kind of the messages in a call's arguments; None: the kind around the call."""
     if isinstance(called, ast.Name):
         name, owner = called.id, ""
     elif isinstance(called, ast.Attribute):
@@ -208,7 +206,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _text_of(node: ast.expr) -> str:
-    """Return the text of a string, values inside shown as {}."""
+    """Return the text of a string, with {} in place of formatted values."""
     if isinstance(node, ast.BinOp):
         return _text_of(node.left) + _text_of(node.right)
     if isinstance(node, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""The marker `seed`: a run ends with the rows that hold, and a whole one fails for one untested."""
+"""The marker `seed`: a run reports the rows that hold; a whole run fails for an untested row."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.seed_rows import FAMILIES, OWED, ROWS
 
 
 class SeedReport:
-    """A plugin that follows each row's tests; a row holds when all of them that ran passed.
+    """A plugin that collects the results of each row's tests; a row holds if all of them passed.
 
-    A whole run fails where a row that is not owed was not tested, or one that is owed was.
+    A whole run fails if a row outside `OWED` has no test, or if a row in `OWED` has one.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class SeedReport:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             rows = tuple(row for mark in item.iter_markers("seed") for row in ids_of(item, mark))
-            # They travel with the test's reports, which may come from another process.
+            # The ids are sent with the test's reports, which may come from another process.
             item.user_properties += [("seed", row) for row in rows]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -38,7 +38,7 @@ class SeedReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        # A process that shares the work has seen its part alone.
+        # An xdist worker has run only a part of the tests.
         if hasattr(session.config, "workerinput") or not ran_all(session, exitstatus):
             return
         self.complaints = list(complaints(self.passed | self.failed))
@@ -65,7 +65,7 @@ class SeedReport:
 
 
 def ran_all(session: pytest.Session, exitstatus: int) -> bool:
-    """Return whether all tests were to run, and none kept others from it."""
+    """Return whether the run included all tests and was not cut short."""
     options = session.config.option
     chosen = options.keyword or options.markexpr or options.deselect or options.ignore
     chosen = chosen or options.ignore_glob or getattr(options, "lf", False) or options.collectonly
@@ -75,7 +75,9 @@ def ran_all(session: pytest.Session, exitstatus: int) -> bool:
 
 
 def complaints(tested: set[str]) -> Iterator[str]:
-    """Yield what is wrong with the rows that a whole run has tested."""
+    """Yield a complaint for each list of rows whose test is missing, or that no longer belong in
+    `OWED`.
+    """
     if lost := [row for row in ROWS if row not in tested and row not in OWED]:
         yield f"{' '.join(lost)}: no test that ran here holds this; mark one that does with its id"
     if held := [row for row in ROWS if row in tested and row in OWED]:
@@ -83,7 +85,7 @@ def complaints(tested: set[str]) -> Iterator[str]:
 
 
 def ids_of(item: pytest.Item, mark: pytest.Mark) -> Iterator[str]:
-    """Yield the mark's ids; refuse unknown ones."""
+    """Yield the ids of a mark; reject unknown ones."""
     if not mark.args or mark.kwargs:
         raise pytest.UsageError(f"{item.nodeid}: seed takes ids, such as seed('C1', 'C7')")
     for row in mark.args:
@@ -93,7 +95,7 @@ def ids_of(item: pytest.Item, mark: pytest.Mark) -> Iterator[str]:
 
 
 def in_ranges(rows: Iterable[str]) -> str:
-    """Return rows of one family, in order, with neighbours joined: C1-C4 C7."""
+    """Return sorted rows of one family as text, with runs of consecutive ids joined: C1-C4 C7."""
     runs = groupby(enumerate(rows), key=lambda pair: int(pair[1][1:]) - pair[0])
     ends = [[row for _, row in run] for _, run in runs]
     return " ".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends)

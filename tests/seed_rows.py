@@ -1,8 +1,8 @@
-"""The rows of behaviour that fastdist took over from PyTorch's distributed autograd, id by id.
+"""The rows of behaviour that fastdist took over from PyTorch's distributed autograd, by id.
 
-A test that holds a row is marked with it: `@pytest.mark.seed("C22")`, several ids if it holds
-several. An id that is not here is refused when tests are collected, and a run ends with a table of
-the rows that hold. A whole run fails for a row that no test of it held, but for those of `OWED`.
+The marker `@pytest.mark.seed("C22")` says that a test checks a row; it may list several ids. An id
+that is not listed here is rejected when tests are collected. A run ends with a table of the rows
+that hold. A whole run fails if a row outside `OWED` has no test.
 """
 
 from __future__ import annotations
@@ -166,6 +166,6 @@ ROWS = {
     "F16": "A tangent must fit its tensor, and views and in-place operations carry it along.",
 }
 
-# Rows without a test, because the feature does not exist. This list may only shrink: a row that
-# gains a test must leave it, and none may be added.
+# Rows without a test, because the feature does not exist. This list may only shrink: remove a row
+# when it gains a test, and never add one.
 OWED: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""Processes that share a run share the rewriting of its assertions too.
+"""Divide pytest's assertion rewriting between the processes of a run.
 
-pytest compiles each test file with more telling assertions and keeps the result next to the file.
-In a fresh clone that takes 11 s of a core, and each process would do all of it at the same time.
-Here each first does its part, and then finds the others' parts while it collects.
+pytest compiles each test file with more detailed assertions and caches the result next to the file.
+In a fresh clone that takes 11 s of a core, and each process would rewrite all files at the same
+time. Here each process first rewrites its share, and finds the others' files when it collects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SharedRewriting:
         if given is None or sys.dont_write_bytecode:
             return
         count = given["workercount"]
-        # One that replaces a crashed process has a higher number.
+        # A process that replaces a crashed one has a higher number.
         number = int(given["workerid"].removeprefix("gw")) % count
         for path in test_files(session.config)[number::count]:
             rewrite_once(session.config, path)
@@ -38,9 +38,10 @@ def test_files(config: pytest.Config) -> list[Path]:
 
 
 def rewrite_once(config: pytest.Config, path: Path) -> bool:
-    """Keep a test file's rewritten code where pytest looks for it, unless there is some already.
+    """Write a test file's rewritten code to pytest's cache, unless a file for it exists.
 
-    Code of an older text may lie there: pytest sees that when it imports the file.
+    The existing file may belong to an older version of the test file: pytest notices that on
+    import.
     """
     folder = rewrite.get_cache_dir(path)
     kept = folder / f"{path.stem}{rewrite.PYC_TAIL}"

@@ -1,21 +1,21 @@
-"""Temporary folders with names so short that sockets fit into them: a path of one has 103 bytes."""
+"""Temporary folders with short names: the path of a Unix socket may have only 103 bytes."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 
-# The paths below it, of tests and of fastdist, take the other 63.
+# The paths below it, which tests and fastdist add, use the other 63 bytes.
 _LONGEST = 40
 
 
 def make_short_folder() -> str:
-    """Make a folder of this user's alone, and return its path; whoever asked removes it."""
+    """Make a private folder, and return its path; the caller removes it."""
     return tempfile.mkdtemp(prefix="fd-", dir=_base())
 
 
 def short_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a block's folder, which goes with the block."""
+    """Return a context manager that makes a short folder and removes it at the end of the block."""
     return tempfile.TemporaryDirectory(prefix="fd-", dir=_base())
 
 

@@ -1,4 +1,4 @@
-"""Processes that do not run: one that a test freezes, and this one, where bounds excuse that."""
+"""Freeze another process, or measure how long this one could not run (to excuse late waits)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 _TICK_S = 0.005
-# A thread that is woken this late is no more than scheduled.
+# A wake-up that is late by less than this is ordinary scheduling.
 _USUAL_S = 0.015
 _FREEZE_S = 20.0
 
@@ -38,9 +38,10 @@ def _state(task: Path) -> str:
 
 
 class Standstill:
-    """Adds up, inside a block, how long this process stood still: stopped, or without a core.
+    """Adds up, inside a block, how long this process was stopped or had no core.
 
-    Time in which its threads computed is none of it, so what hogs the interpreter is not excused.
+    Time in which its own threads computed does not count, so a thread that holds the GIL is not
+    excused.
 
         with Standstill() as stood:
             ...

@@ -1,11 +1,11 @@
-"""The environment of the tests: only the user's variables that describe the machine."""
+"""The environment of the tests: only those variables of the user that describe the machine."""
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-# Other variables may change a test's result: a job's rank, a secret, a count of threads, an option
-# of Python. A test sets those that it needs.
+# Other variables may change a test's result: a job's rank, a secret, a number of threads, an option
+# of Python. A test sets the variables that it needs.
 _KEPT = {
     *("CI", "HOME", "LANG", "LOGNAME", "NETRC", "NO_COLOR", "PATH", "PY_COLORS", "PYTHONPATH"),
     *("SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
@@ -28,7 +28,7 @@ _KEPT_FAMILIES = (
 
 
 def set_aside_what_is_not_the_tests(environment: MutableMapping[str, str]) -> None:
-    """Take out of `environment` all that may change what a test sees."""
+    """Remove all variables from `environment` that may change the result of a test."""
     for name in list(environment):
         if name.upper() not in _KEPT and not name.upper().startswith(_KEPT_FAMILIES):
             del environment[name]

@@ -1,4 +1,4 @@
-"""The accelerator's questions are answered everywhere; what needs one says that there is none."""
+"""Queries of `accelerator` work on every machine; calls that need a device raise without one."""
 
 from __future__ import annotations
 

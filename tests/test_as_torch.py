@@ -1,4 +1,4 @@
-"""`import torch` that finds fastdist: the same modules, in every process that a program starts."""
+"""`import torch` that loads fastdist: the same modules, in every process that a program starts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ HERE = {**os.environ, "PYTHONPATH": ROOT}
 def python(
     text: str, folder: Path, *arguments: str, by: tuple[str, ...] = (), is_started: bool = False
 ) -> str:
-    """Run a script and return what it printed; `by` is what starts it, Python itself else. Unless
-    `is_started` it runs in a fork of a process that has imported parts of fastdist, not as torch.
+    """Run a script and return its output; `by` are arguments of Python in front of the script.
+
+    Unless `is_started` is set, the script runs in a fork of a process that has imported parts of
+    fastdist, but not as torch.
     """
     script = folder / "script.py"
     script.write_text(textwrap.dedent(text))
@@ -52,8 +54,9 @@ AS_TORCH = ("-m", "fastdist", "as-torch")
 
 
 def python_by_code(text: str, folder: Path) -> str:
-    """Run a script that takes fastdist for torch by a line of code, which is quicker in a fork: the
-    command starts a second interpreter.
+    """Run a script that installs fastdist as torch by a line of code.
+
+    In a fork this is faster than the command, which starts a second interpreter.
     """
     return python(f"import fastdist; fastdist.install_as_torch()\n{textwrap.dedent(text)}", folder)
 
@@ -236,7 +239,7 @@ def test_pickles_by_either_name_are_read(tmp_path: Path) -> None:
 
 
 def test_classes_of_tensors_print_as_pytorch_s(tmp_path: Path) -> None:
-    # tensorboardX, for one, asks whether "torch" is in that text.
+    # tensorboardX, for example, checks whether "torch" is in that text.
     text = """
         import pickle, torch
         class Own(torch.Tensor): pass

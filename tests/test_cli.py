@@ -1,4 +1,4 @@
-"""The command `fastdist`: its help, its mistakes, and where each command leads."""
+"""The command `fastdist`: its help, its usage errors, and what each subcommand runs."""
 
 from __future__ import annotations
 

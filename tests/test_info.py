@@ -1,4 +1,4 @@
-"""`fastdist info`: every question has an answer, and a failing one does not stop the others."""
+"""`fastdist info`: each query prints an answer, and a failing query does not stop the others."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_cache_that_others_could_fill_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 class _Driver:
-    """Answers as NVIDIA's library does on a machine with one GPU."""
+    """A stand-in for NVIDIA's library on a machine with one GPU."""
 
     def cuDeviceGetCount(self, count: Any) -> int:
         count._obj.value = 1

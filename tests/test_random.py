@@ -1,4 +1,4 @@
-"""`fastdist.random`: the streams by PyTorch's names, and blocks that put them back."""
+"""`fastdist.random`: PyTorch's generator functions, and blocks that restore the generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""assert_close and make_tensor do what they say."""
+"""assert_close and make_tensor behave as documented."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Numbers with units: a Tensor whose `__torch_function__` every public function calls.
+"""Tensors with units, implemented with `__torch_function__`, which every public function calls.
 
-A unit is a dict of exponents, {"m": 1, "s": -2}. Products multiply units, sums ask for one unit,
-and what is neither asks for numbers without any: nothing here had to be said of 600 functions.
+A unit is a dict of exponents, {"m": 1, "s": -2}. Products multiply units; sums require equal units;
+all other functions require numbers without units. So most of the 600 functions need no rule.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Unit = dict[str, int]
 
 
 class UnitError(TypeError):
-    """Units that do not go together."""
+    """Raised for units that do not fit together."""
 
 
 class Units(fd.Tensor):
-    """A tensor whose elements are of one unit."""
+    """A tensor whose elements share one unit."""
 
     unit: Unit
 
@@ -37,7 +37,7 @@ class Units(fd.Tensor):
 
 
 def of(data: Any, **unit: int) -> Any:
-    """Return data as a tensor of a unit: of([1.0, 2.0], m=1, s=-1)."""
+    """Return data as a tensor with a unit: of([1.0, 2.0], m=1, s=-1)."""
     made = fd.as_tensor(data).as_subclass(Units)
     made.unit = unit
     return made
@@ -74,7 +74,7 @@ TRUTHS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 def unit_of_result(name: str, args: Any) -> Unit:
     """Return the unit of a function's result for args.
 
-    Raises  UnitError where it has no meaning
+    Raises  UnitError if the operation has no meaning for these units
     """
     units = [unit_of(one) for one in args[:2]]
     if name in PRODUCTS:

@@ -1,4 +1,4 @@
-"""Certificates for tests, made as a user makes them: by pyzmq, a pair for each member."""
+"""Certificates for tests, made as users make them: with pyzmq, one key pair for each member."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zmq.auth
 
 
 def make_certificates(folder: Path, world_size: int) -> str:
-    """Make the pairs of the store and of world_size ranks, and return the folder's path."""
+    """Make the key pairs of the store and of world_size ranks, and return the folder's path."""
     folder.mkdir(exist_ok=True)
     os.chmod(folder, 0o700)
     for name in ("store", *(f"rank-{rank}" for rank in range(world_size))):

@@ -1,4 +1,4 @@
-"""Broken messages by the thousand, from a seed, and a bound on the memory that reading takes."""
+"""Thousands of corrupted messages from a seed, and a bound on the memory for reading them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Numbers at which sizes, counts and offsets go wrong.
+# Numbers at which checks of sizes, counts and offsets are likely to fail.
 EDGES = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
 
 
 class Mutator:
-    """Breaks what it is given, in another way each time; the same seed breaks it the same way."""
+    """Corrupts data differently in each call; a seed determines the sequence of corruptions."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
     def break_bytes(self, whole: bytes) -> bytes:
-        """Return whole with one to three things wrong."""
+        """Return the bytes with one to three errors."""
         broken = bytearray(whole)
         for _ in range(self.random.randint(1, 3)):
             self.random.choice(
@@ -28,7 +28,7 @@ class Mutator:
         return bytes(broken)
 
     def break_frames(self, frames: list[bytes]) -> list[bytes]:
-        """Return frames of which one is broken, or missing, or there twice, or out of place."""
+        """Return the frames with one of them corrupted, missing, repeated or out of order."""
         broken = list(frames)
         at = self.random.randrange(len(broken))
         kind = self.random.random()
@@ -43,7 +43,8 @@ class Mutator:
         return broken
 
     def _place(self, broken: bytearray) -> int:
-        # Headers are at the front, and what they say weighs most.
+        # Half of the errors go into the first 96 bytes, since errors in headers have the largest
+        # effect.
         end = min(len(broken), 96) if self.random.random() < 0.5 else len(broken)
         return self.random.randrange(end) if end else 0
 
@@ -74,9 +75,9 @@ class Mutator:
 
 @contextmanager
 def bounded_memory(more_bytes: int = 256 << 20) -> Iterator[None]:
-    """Let this process use at most more_bytes of address space beyond its present size.
+    """Allow this process at most more_bytes of additional address space.
 
-    Code that allocates by an unchecked number then ends in a MemoryError.
+    Code that allocates an unchecked size then fails with MemoryError.
     """
     with open("/proc/self/statm", encoding="ascii") as statm:
         now = int(statm.read().split()[0]) * resource.getpagesize()

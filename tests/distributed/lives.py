@@ -1,4 +1,4 @@
-"""Lives of workers that do not exist, for tests of the records about them."""
+"""Stand-ins for lives of peer workers, for tests of the records about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ME = 3
 
 
 class Life:
-    """Stands for a Worker: one life of a rank."""
+    """A stand-in for a Worker object: one life of a rank."""
 
     def __init__(self, rank: int) -> None:
         self.id = rank
@@ -32,17 +32,17 @@ _present: dict[int, Life] = {}
 
 
 def life(rank: int) -> Life:
-    """Return the present life of a rank; worker 3 is this one."""
+    """Return the current life of a rank; worker 3 is this process."""
     return _present.setdefault(rank, Life(rank))
 
 
 def next_life(rank: int) -> Life:
-    """Let another life have a rank, and return it; the former is dead."""
+    """Mark the current life of a rank as dead, and return a new one."""
     life(rank).is_dead = True
     del _present[rank]
     return life(rank)
 
 
 def begin_anew() -> None:
-    """Forget all lives that there were."""
+    """Forget all lives."""
     _present.clear()

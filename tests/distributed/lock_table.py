@@ -1,14 +1,13 @@
 """The locks of workers, in the order in which a thread may take them.
 
-A thread that holds a lock takes only locks of later levels. tests/suite/lock_order.py watches
-that: run tests with PYTEST_LOCK_ORDER=FOLDER.
-Locks of other packages (tensors, graphs, kernels, devices) may be taken inside each of these, and
-none of these inside them.
+A thread that holds a lock may only take locks of later levels. tests/suite/lock_order.py checks
+that: run tests with PYTEST_LOCK_ORDER=FOLDER. A thread that holds one of these locks may also take
+locks of other packages (tensors, graphs, kernels, devices), but not the other way round.
 """
 
 from __future__ import annotations
 
-# Each level is a dict: the lock -> what it guards. The outermost level is the first.
+# Each level is a dict that maps a lock to the data it guards. The outermost level is the first.
 LEVELS: tuple[dict[str, str], ...] = (
     {
         "rpc.init._init_lock": "whether RPC runs in this process",
@@ -132,9 +131,9 @@ LEVELS: tuple[dict[str, str], ...] = (
         "store.tcp_store._served_lock": "the stores that this process serves",
     },
 )
-# The lock of another package inside which locks of this table are taken.
+# A lock of another package that is held while locks of this table are taken.
 ELSEWHERE = ("graph.recordings._lock",)
-# Conditions that stand on a lock of the table.
+# Conditions that use a lock of the table.
 CONDITIONS = (
     "concurrency.thread_pool.ThreadPool._all_left",
     "pipe.credit.Credit._returned",

@@ -1,4 +1,4 @@
-"""Workers that are a group before a test begins, and leave it together after the last."""
+"""Workers that join a group before the first test, and leave it together after the last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.distributed.workers import Group
 
 
 def init(**options: Any) -> int:
-    """Come into the group as w0, w1 and so on, and return the rank; `options` are those of rpc."""
+    """Join the group as w0, w1 and so on, and return the rank; `options` are passed to rpc."""
     rank, size = int(os.environ["RANK"]), os.environ.get("WORLD_SIZE")
     rpc.init_rpc(
         f"w{rank}",
@@ -27,17 +27,17 @@ def init(**options: Any) -> int:
 
 
 def join(options: dict[str, Any]) -> None:
-    """Come into the group with options that were sent here."""
+    """Join the group with the given options."""
     init(**options)
 
 
 def leave() -> None:
-    """Wait for the others, and go."""
+    """Shut down together with the others."""
     rpc.shutdown()
 
 
 def leave_without(*names: str) -> None:
-    """Wait for the others, and go, which names the workers that were lost as an error."""
+    """Shut down with the others, and expect an error that names the lost workers."""
     with pytest.raises(ShutdownIncomplete, match="has shut down without") as ended:
         rpc.shutdown()
     assert all(f"{name!r} (rank " in str(ended.value) for name in names), str(ended.value)
@@ -50,7 +50,7 @@ def members(
     environment: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Iterator[Group]:
-    """Be a group whose workers run the functions of a test's file; `options` are those of rpc."""
+    """Yield a group whose workers run functions of the test's file; `options` are passed to rpc."""
     group = Group(file, world_size, environment)
     try:
         group.run_all(join, options)

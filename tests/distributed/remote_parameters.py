@@ -1,4 +1,4 @@
-"""Parameters that live on workers of a test, and what is done with them there."""
+"""Parameters on remote workers, and functions that use them there."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from fastdist import Tensor
 
 
 def parameter(seed: int) -> Tensor:
-    """Return a parameter of 3 by 4 numbers that follow from a seed."""
+    """Return a parameter of shape (3, 4) whose values follow from a seed."""
     values = np.random.default_rng(seed).standard_normal((3, 4))
     return fastdist.tensor(values, requires_grad=True)
 
 
 def times(rref: Any, x: Tensor) -> Tensor:
-    """Multiply by a parameter, where it lives."""
+    """Multiply by a parameter; runs on its owner."""
     product: Tensor = rref.local_value() * x
     return product
 
 
 def value_of(rref: Any) -> np.ndarray[Any, Any]:
-    """Return a copy of a parameter's numbers, where it lives."""
+    """Return a copy of a parameter's values; runs on its owner."""
     values: np.ndarray[Any, Any] = rref.local_value().detach().numpy().copy()
     return values

@@ -1,4 +1,4 @@
-"""Scripts that a template forks: what they import is imported once for a run of tests."""
+"""Scripts that a template process forks, so that their modules are imported once in a test run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PRELOADED = ("fastdist.distributed.store", "fastdist.distributed.rpc.process_en
 
 
 class Script:
-    """A process that runs a text as `python -c TEXT ARGUMENTS` does, with pipes as its streams."""
+    """A process that runs a text like `python -c TEXT ARGUMENTS`, with pipes for its streams."""
 
     def __init__(self, text: str, *arguments: str) -> None:
         input_end, stdin = os.pipe()
@@ -29,7 +29,7 @@ class Script:
         self.stdin, self.stdout = open(stdin, "w"), open(stdout)  # noqa: SIM115
 
     def end(self, timeout_s: float = 10.0) -> int:
-        """Close its input, and wait for its end; return the exit code."""
+        """Close its stdin, and wait for its end; return the exit code."""
         self.stdin.close()
         try:
             return self.process.wait(timeout_s)
@@ -37,7 +37,7 @@ class Script:
             self.stdout.close()
 
     def kill(self) -> int:
-        """End it at once, and return the exit code."""
+        """Kill it, and return the exit code."""
         self.process.kill()
         return self.end()
 

@@ -1,8 +1,8 @@
-"""Tries seeds of the simulator, and goes on where one fails: python -m tests.distributed.simulate.
+"""Try seeds of the simulator, and continue after failures: python -m tests.distributed.simulate.
 
 Usage: python -m tests.distributed.simulate SCENARIO FIRST [BEHIND THE LAST]
-where SCENARIO is Calls, Groups, Passes, References or Shutdowns. It tells now and then how far it
-is: a run that was interrupted goes on from the seed behind that.
+where SCENARIO is Calls, Groups, Passes, References or Shutdowns. Progress is printed regularly: to
+resume an interrupted run, start from the seed after the last one printed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.distributed.rpc.simulation import (
 )
 from tests.distributed.rpc.simulation.simulated_group import end_group
 
-# A seed takes a small part of a second; one that stands still shows where, and ends the run.
+# A seed takes a fraction of a second; if one hangs, print its traceback and end the run.
 _STANDS_STILL_S = 300.0
 _TOLD_EVERY = 500  # seeds
 

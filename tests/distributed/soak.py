@@ -1,4 +1,4 @@
-"""The work of the soak's workers: all that users do, and some that they should not, at random."""
+"""The load of the soak test: random calls of everything that users do, including mistakes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def init() -> None:
 
 
 def leave(lost: list[str]) -> float:
-    """Leave the group; the workers that were lost, and no others, are named as an error."""
+    """Leave the group; expect an error that names exactly the lost workers."""
     began = time.monotonic()
     told = ""
     try:
@@ -142,7 +142,7 @@ def double_at(x: Any, way: list[str]) -> Any:
 
 
 class Callers:
-    """Threads that call at random until they are stopped, and the results."""
+    """Threads that make random calls until they are stopped, and their results."""
 
     def __init__(self, seed: int, num_threads: int, seconds: float) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -248,7 +248,7 @@ def short_timeout(rng: random.Random) -> None:
     try:
         rpc.rpc_sync(somebody(rng), hold, (rng.choice((0.0, 0.02, 0.3)),), timeout=seconds)
     finally:
-        # A freeze of this very process is none of the call's.
+        # The soak also freezes processes; a freeze of this one does not count as a slow call.
         assert time.monotonic() - began < seconds + 6
 
 
@@ -361,7 +361,7 @@ def end() -> tuple[dict[str, int], list[str]]:
 
 
 def left_over() -> dict[str, int]:
-    """Return the counts that must be 0 when nobody calls."""
+    """Return the counts that must be 0 when no call is running."""
     gc.collect()
     info = rpc._get_debug_info()
     kinds = (
@@ -386,7 +386,7 @@ def wait_until_nothing_is_left(timeout_s: float = 30.0) -> dict[str, int]:
 
 
 def resources() -> tuple[int, list[str]]:
-    """Return how many descriptors are open, and the threads."""
+    """Return the number of open descriptors, and the names of the threads."""
     return len(os.listdir("/proc/self/fd")), sorted(t.name for t in threading.enumerate())
 
 

@@ -1,10 +1,10 @@
-"""Processes that fork the workers of tests: what each worker imports is imported once a rank.
+"""Template processes that fork the workers of tests, so that each rank imports modules only once.
 
-A worker takes half a second of a core to begin, nearly all of it imports, and a run of all tests
-begins some two thousand. A template has done that and waits; it has used nothing of what it
-imported. Each rank has a separate one, so that hashes and addresses differ between workers, as they
-do between processes that were started. A template of a file that tests devices is forked from that
-of its rank, and imports the little that it needs besides.
+Starting a worker takes half a second of a core, nearly all of it imports, and a run of all tests
+starts some two thousand. A template has imported the modules, has used nothing of them, and waits.
+Each rank has its own template, so that hashes and addresses differ between workers, as they do
+between independently started processes. Test files of devices have a template that is forked from
+their rank's template and imports a little more.
 """
 
 from __future__ import annotations
@@ -34,47 +34,46 @@ _WORKERS = os.path.join(_HERE, "workers.py")
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
 PRELOADED = (
     *("pytest", "fastdist.distributed.autograd", "tests.distributed.members"),
-    # Half of the files import the first, and workers the others once they join.
+    # Half of the test files import fastdist.nn; workers import the others when they join.
     *("fastdist.nn", "fastdist.distributed.profiler", "concurrent.futures", "encodings.idna"),
-    # Members of process groups would need 25 ms each for these.
+    # Members of process groups would otherwise spend 25 ms each on these imports.
     *("fastdist.distributed.distributed_c10d", "fastdist.distributed.process_group.init"),
     *("fastdist.distributed.process_group.rounds", "fastdist.distributed.links.hub"),
     *("fastdist.system.own_folder", "fastdist.distributed.explain", "encodings.ascii"),
-    # Half of the workers compute, and would need 25 ms each for these; none of them loads Numba.
+    # Half of the workers compute, and would spend 25 ms each on these; none of them loads Numba.
     *("concurrent.futures.thread", "fastdist.kernels.cpu.jit.background"),
     *("fastdist.kernels.cpu.linalg.product", "fastdist.kernels.cpu.nn.batch_norm"),
     *("fastdist.kernels.cpu.small.kernels", "fastdist.optim.sgd", "fastdist.distributed.optim"),
     "fastdist.distributed.nn.api.remote_module",
 )
-# A file that tests devices imports this too, for which a worker would need 0.14 s.
+# Additional import for test files of devices; without the template it would take 0.14 s per worker.
 _OF_DEVICES = "tests.device_kinds"
-# The first argument of a process that is forked to be a template, with what it imports after it.
+# First argument of a process that is forked as a template; the modules it imports follow.
 _TEMPLATE = "--template"
-# More ranks than this share: a template has the memory of a worker. A run that looks for the order
-# of locks needs no hashes that differ.
+# Ranks above this number share templates, since a template needs as much memory as a worker. A run
+# that checks lock order does not need different hashes.
 NUM_TEMPLATES = 1 if lock_order.FOLDER in os.environ else 4
-# Variables that are read when they are needed, as all of ours are; the first import chooses the
-# core. Other variables of an environment may be meant for a process that is started.
+# Variables that are read late, when needed, like all variables of fastdist; the first import reads
+# OPENBLAS_CORETYPE. Other variables may have to be set when a process starts.
 _READ_LATE = (
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTEST_CURRENT_TEST"),
     *("OPENBLAS_CORETYPE", "XDG_RUNTIME_DIR"),
 )
-# To end as an interpreter does, which takes all that was imported apart, costs a worker 42 ms of a
-# core: it copies each page that it shares with its template. One in so many workers does so, chosen
-# by the name of the test and the rank, and with --slow each. The others end when what is called at
-# their exit has been called.
+# A normal interpreter exit, which destroys all modules, costs a worker 42 ms of a core: it copies
+# each page that it shares with its template. One in so many workers exits that way, chosen by test
+# name and rank; with --slow, all do. The others exit right after their atexit functions.
 ENDS_WHOLE_ONE_IN = 4
 WHOLE, AT_ONCE = "whole", "at once"
 _STATUS = struct.Struct("i")
-_MOST_BYTES = 1 << 20  # of a request, which holds an environment
+_MOST_BYTES = 1 << 20  # the largest request, which contains an environment
 
 
 class TemplateError(AssertionError):
-    """A template is gone."""
+    """A template process has ended."""
 
 
 class ForkedWorker:
-    """A process that a template forked; it has the words of subprocess.Popen."""
+    """A process forked by a template, with the interface of subprocess.Popen."""
 
     def __init__(self, args: list[str], pid: int, descriptor: int, status: int) -> None:
         self.args, self.pid = args, pid
@@ -100,12 +99,12 @@ class ForkedWorker:
     def send_signal(self, kind: int) -> None:
         """Send a signal, if the process has not ended."""
         if self.poll() is None:
-            # Its template may have waited for it, and not told of it yet.
+            # The template may have reaped the process without having reported it yet.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, kind)
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
         self.send_signal(signal.SIGKILL)
 
     def _ended_within(self, timeout_s: float | None) -> int | None:
@@ -128,25 +127,27 @@ Process = ForkedWorker | subprocess.Popen[bytes]
 Words = tuple[list[str], dict[str, str], str]
 """Arguments, environment and folder of a process."""
 
-_start = subprocess.Popen  # also where a test has put forks in its place
+_start = subprocess.Popen  # the original, where a test replaces it by forks
 _unended: set[ForkedWorker] = set()
 _templates: dict[tuple[int, int | str], Template] = {}
 _templates_lock = threading.Lock()
 
 
 def unended() -> Iterator[int]:
-    """Yield the processes that were forked and have not been waited for."""
+    """Yield the ids of forked processes that nothing has waited for yet."""
     yield from [worker.pid for worker in _unended]
 
 
 def templates() -> Iterator[int]:
-    """Yield the templates, which live as long as this process."""
+    """Yield the ids of the templates, which live as long as this process."""
     yield from [template.process.pid for template in list(_templates.values())]
 
 
 def begin(file: str, rank: int, connection: int, environment: Mapping[str, str]) -> Process:
-    """Begin a worker of a file of tests, which has the descriptor `connection` and this environment
-    besides that of the run. It is forked unless that might be meant for a process that is started.
+    """Start a worker for a test file, with the descriptor `connection` and additional environment
+    variables.
+
+    It is forked unless one of the variables may only take effect when a process starts.
     """
     whole = {**os.environ, "PYTHONPATH": _ROOT, **environment}
     if not is_usual(whole):
@@ -162,7 +163,7 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
 
 
 def how_it_ends(rank: int, environment: Mapping[str, str]) -> str:
-    """Return whether a forked process ends as an interpreter does, WHOLE, or AT_ONCE."""
+    """Return whether a forked process exits like an interpreter (WHOLE) or at once (AT_ONCE)."""
     test = environment.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     is_whole = zlib.crc32(f"{test} {rank}".encode()) % ENDS_WHOLE_ONE_IN == 0
     return WHOLE if is_whole else AT_ONCE
@@ -170,7 +171,7 @@ def how_it_ends(rank: int, environment: Mapping[str, str]) -> str:
 
 @functools.cache
 def tests_devices(file: str) -> bool:
-    """Return whether a file of tests imports the kinds of device, or the CUDA that is on fibres."""
+    """Return whether a test file imports the kinds of device or the CUDA shim."""
     with open(file, encoding="utf-8") as opened:
         text = opened.read()
     return any(f"from tests.{name}" in text for name in ("device_kinds", "fibre_shim"))
@@ -183,15 +184,17 @@ def fork(
     connection: int,
     streams: Sequence[int],
 ) -> ForkedWorker:
-    """Fork a process from the template of a key, which runs `script` and is started if need be."""
+    """Fork a process from the template with this key, which runs `script`; start it if needed."""
     return _template(key, script).fork(words, connection, streams)
 
 
 def _template(
     key: int | str, script: str, base: int | str | None = None, *preloaded: str
 ) -> Template:
-    """Return the template of a key. If there is none yet, it is started, or forked from that of the
-    key `base` and imports the modules `preloaded` besides.
+    """Return the template with this key.
+
+    If it does not exist, start it, or fork it from the template with the key `base` and import the
+    modules `preloaded` in it.
     """
     with _templates_lock:
         whose = (os.getpid(), key)
@@ -205,8 +208,10 @@ def _template(
 
 
 def is_usual(environment: Mapping[str, str], *read_late: str) -> bool:
-    """Return whether a process of this environment may be forked: it differs from that of the run
-    in what is read when it is needed alone, as are variables of fastdist and those of `read_late`.
+    """Return whether a process with this environment may be forked.
+
+    It may differ from the environment of the run only in variables that are read late: those of
+    fastdist, and `read_late`.
     """
     return _early(environment, read_late) == _early(_USUAL, read_late)
 
@@ -225,14 +230,14 @@ _USUAL = {**os.environ, "PYTHONPATH": _ROOT}
 
 @atexit.register
 def _end_templates() -> None:
-    # The processes that a template has forked end before it.
+    # End the processes that a template has forked before the template itself.
     for (process, _), template in reversed(_templates.items()):
         if process == os.getpid():
             template.end()
 
 
 class Template:
-    """A template, as who asks it for workers sees it."""
+    """The handle of a template process."""
 
     def __init__(self, script: str, base: Template | None = None, *preloaded: str) -> None:
         self._ask, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -252,14 +257,14 @@ class Template:
             _unended.discard(self.process)  # it lives as long as this process
 
     def fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
-        """Fork a process with this connection and these streams."""
+        """Fork a process with this connection and these standard streams."""
         with self._lock:
             return self._fork(words, connection, streams)
 
     def _fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
         status, there = os.pipe()
         try:
-            # Tests catch what is written: the streams are those of this moment.
+            # pytest redirects the standard streams, so pass the current ones.
             socket.send_fds(self._ask, [pickle.dumps(words)], [connection, there, *streams])
             told, descriptors, _, _ = socket.recv_fds(self._ask, _STATUS.size, 1)
             pid = _STATUS.unpack(told)[0]
@@ -278,20 +283,21 @@ class Template:
 
 
 def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = False) -> int:
-    """Be a template until nobody asks any more. Return in each process that it forks, with the
-    connection of that one; its arguments are in sys.argv.
+    """Serve requests to fork until the parent closes the socket.
 
-    Args    leads: whether each process leads a process group of its own
+    Return in each forked process, with its connection; its arguments are in sys.argv.
+
+    Args    leads: whether each process leads its own process group
     """
     ask = socket.socket(fileno=descriptor)
     for name in preloaded:
         importlib.import_module(name)
-    socket.getaddrinfo("127.0.0.1", None)  # the first call of a process reads files for 5 ms
+    socket.getaddrinfo("127.0.0.1", None)  # the first call in a process reads files for 5 ms
     gc.collect()
-    gc.freeze()  # or the first collection of each worker would copy all that it looks at
-    # The threads are OpenBLAS's, which ends them before a fork and starts others when needed.
+    gc.freeze()  # or the first collection of each worker would copy all their pages
+    # The threads belong to OpenBLAS, which ends them before a fork and restarts them when needed.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    # by a descriptor of each: itself, and the process to notify
+    # by pidfd: the process id, and the pipe for its exit status
     forked: dict[int, tuple[int, int]] = {}
     poll = select.poll()
     poll.register(ask, select.POLLIN)
@@ -302,13 +308,13 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
                 os.close(ready)
                 process, status = forked.pop(ready)
                 code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-                with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+                with contextlib.suppress(BrokenPipeError):  # the parent no longer waits for it
                     os.write(status, _STATUS.pack(code))
                 os.close(status)
                 continue
             words, descriptors, _, _ = socket.recv_fds(ask, _MOST_BYTES, 5)
             if not words:
-                os._exit(0)  # with nothing of what a worker does at its end
+                os._exit(0)  # without running atexit functions
             connection, status, *streams = descriptors
             process = os.fork()
             if process == 0:

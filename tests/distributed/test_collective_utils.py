@@ -1,4 +1,4 @@
-"""Functions of one member whose result, or failure, all members get; and logs of errors."""
+"""Functions that run on one member and give their result or error to all; and logs of errors."""
 
 from __future__ import annotations
 

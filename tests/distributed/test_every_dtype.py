@@ -1,4 +1,4 @@
-"""A tensor of each dtype crosses workers in each form that a tensor has, by each way there is."""
+"""A tensor of each dtype is sent between workers in each memory layout and over each channel."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def group(request: pytest.FixtureRequest) -> Iterator[Group]:
 
 
 def made(name: str, *shape: int) -> Any:
-    """Return a tensor of a dtype whose numbers all dtypes have exactly: 0 and 1."""
+    """Return a tensor of zeros and ones, which every dtype represents exactly."""
     count = int(np.prod(shape))
     return torch.from_numpy((np.arange(count) % 7 % 2).reshape(shape)).to(getattr(torch, name))
 
 
 def large(name: str) -> tuple[int, int]:
-    # The second row begins with a 1: float8_e8m0fnu has no 0 to make one of.
+    # With this length the second row begins with a 1; float8_e8m0fnu has no 0.
     return 500, LARGE_BYTES // 500 // getattr(torch, name).itemsize // 7 * 7 + 10
 
 
@@ -54,7 +54,7 @@ def require_equal(came: Any, sent: Any) -> None:
 
 
 def bits(tensor: Any) -> Any:
-    # As bytes, for NumPy compares neither what it knows not nor NaN with itself.
+    # Compare bytes: NumPy does not know all dtypes, and NaN differs from itself.
     array = tensor.detach()._array
     return np.frombuffer(array.tobytes(), np.uint8).reshape(*array.shape, array.itemsize)
 
@@ -74,7 +74,7 @@ FORMS: dict[str, Callable[[str], Any]] = {
 
 
 def keep_large_forms_alone() -> None:
-    """Leave out the small forms, which go in messages even where there is an arena."""
+    """Drop the small forms, which are sent inside messages even with an arena."""
     for form in [form for form in FORMS if "large" not in form and "middle" not in form]:
         del FORMS[form]
     assert len(FORMS) == 4
@@ -142,7 +142,7 @@ def test_gradients_come_back_to_a_leaf_of_every_form(name: str) -> None:
     for make in FORMS.values():
         x = make(name).clone().requires_grad_()
         with dist_autograd.context() as context_id:
-            # The gradient of a sum is expanded: one element with steps of 0.
+            # The gradient of a sum is expanded: one element with stride 0.
             loss = rpc.rpc_sync("w1", squared, (x,)).sum().abs()
             dist_autograd.backward(context_id, [loss])
             came = dist_autograd.get_gradients(context_id)[x]

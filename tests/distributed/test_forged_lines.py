@@ -1,4 +1,4 @@
-"""Text of another worker, or of a stranger, appears in our log as one line, if at all."""
+"""Text from another worker or a stranger appears in our log as at most one line."""
 
 from __future__ import annotations
 

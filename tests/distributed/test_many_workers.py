@@ -1,4 +1,4 @@
-"""Many workers on one machine: all call each other, and all end well."""
+"""Many workers on one machine call each other, and all of them end without an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.kept_port import KeptPort
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Forked, for 64 imports take a minute of two cores: before anything has a thread or a socket.
+# Forked before this process has threads or sockets: 64 imports would take a minute of two cores.
 _GROUP = """
 import os, sys, traceback
 from bench.distributed import many_workers

@@ -1,4 +1,4 @@
-"""Names that PyTorch's users ask for before anything else."""
+"""The first names of the package that users of PyTorch look for."""
 
 from __future__ import annotations
 

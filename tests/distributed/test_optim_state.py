@@ -1,4 +1,4 @@
-"""The claim: a DistributedOptimizer saves, loads, groups and schedules as one optimiser would."""
+"""A DistributedOptimizer saves, loads, groups and schedules as a local optimizer does."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ X = parameter(9).detach()
 
 
 class Together:
-    """Parameters 1 to n, on workers in turn or all here, and one pass over them."""
+    """Parameters 1 to n, on alternating workers or all here, and one backward pass over them."""
 
     def __init__(self, workers: tuple[str, ...] = (), n: int = 3) -> None:
         self.workers = workers

@@ -1,4 +1,4 @@
-"""The claim that the notes of the packages name all of their files, and only files that exist."""
+"""Package docstrings list all files of their package, and only files that exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = [
     for path in sorted([*DISTRIBUTED.rglob("__init__.py"), ROOT / "fastdist/launch/__init__.py"])
     if not path.parent.name.startswith("_")
 ]
-# Python's names for a program, which say what they are.
+# File names that Python defines, and that need no explanation.
 _OBVIOUS = {"__init__.py", "__main__.py"}
 
 

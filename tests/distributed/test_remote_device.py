@@ -1,4 +1,4 @@
-"""How a device of another worker is written."""
+"""The string format of a device on another worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How workers learn their rank and meet, from arguments, urls and what launchers set."""
+"""Workers learn their rank and find the store from arguments, URLs and launchers' variables."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_each_launcher_is_understood(
 
 
 def test_the_first_launcher_whose_rank_is_set_is_believed() -> None:
-    # torchrun started by srun by mpirun: the innermost one knows.
+    # mpirun may start srun, which starts torchrun: the innermost launcher has the right rank.
     assert from_env(OPEN_MPI | SLURM | TORCHRUN).launcher == "torchrun"
     assert from_env(OPEN_MPI | SLURM).launcher == "Slurm"
 
@@ -255,7 +255,7 @@ def test_torch_users_catch_value_error() -> None:
 
 @pytest.fixture
 def no_launcher(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Remove the launcher's variables of the process that runs the tests."""
+    """Remove launcher variables from the environment of the test process."""
     for name in os.environ:
         if name.startswith("FASTDIST_") and name != "FASTDIST_CACHE_DIR":
             monkeypatch.delenv(name)
@@ -281,7 +281,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def meet_and_close(meetings: list[Rendezvous]) -> None:
-    """Have every store set a key and read all others', then close them, the host's last."""
+    """Set a key in every store and read all keys from each, then close them, the host's last."""
     for store, rank, _ in meetings:
         store.set(f"from {rank}", str(rank))
     keys = [f"from {rank}" for _, rank, _ in meetings]
@@ -343,7 +343,7 @@ def test_no_rank_binds_the_port_of_a_store_that_the_launcher_hosts(
 def test_rank_0_hosts_a_store_at_another_port_than_the_launchers(
     no_launcher: pytest.MonkeyPatch, pool: ThreadPoolExecutor
 ) -> None:
-    """Some of the workers may have a separate process group, in addition to RPC of all."""
+    """Some workers may use a separate process group in addition to RPC with all workers."""
     launchers, port = host_store(timeout=10)
     no_launcher.setenv("MASTER_ADDR", "127.0.0.1")
     no_launcher.setenv("MASTER_PORT", str(port))

@@ -19,7 +19,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def options(tmp_path: Path) -> Iterator[rpc.TensorPipeRpcBackendOptions]:
-    """Let one worker meet itself, as in a process that has not joined anything yet."""
+    """Return options with which one worker forms a group, as in a process without a group."""
     rpc.init._init_counter = 0  # type: ignore[attr-defined]
     yield rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tmp_path}/store")
     if rpc.agent.is_current_agent_set():  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_init_rpc_runs_them_in_a_worker_that_was_started_again_with_rpc_at_hand(
     assert dist.restart_count() == int(count)
     answers = []
     dist.on_restart(lambda worker: answers.append(rpc.rpc_sync(worker, pow, args=(2, 3))))
-    for _ in range(2):  # groups after the first one do not count as coming back
+    for _ in range(2):  # later groups of the same process do not count as restarts
         rpc.init_rpc("me", rank=0, world_size=1, rpc_backend_options=options)
         rpc.shutdown()
     assert answers == [8] * times

@@ -1,4 +1,4 @@
-"""Four workers that do all at once, with faults among them: nothing hangs, lies or leaks."""
+"""Four workers under random load and faults: nothing hangs, returns wrong results or leaks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NUM_THREADS = 4
 
 
 class Soak:
-    """One seed's group, and what happens to it."""
+    """The group of one seed, and its history."""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self.rng = random.Random(seed)
         self.seed = seed
         self.seconds = seconds
-        # The secret is given: worker 0, which would make one, may be the one that dies.
+        # Pass a secret: worker 0 would otherwise create one, and its process may be killed.
         self.group = Group(soak.__file__, soak.WORLD_SIZE, {"FASTDIST_JOB_SECRET": "5e" * 32})
         self.alive = list(range(soak.WORLD_SIZE))
         self.waiter = threading.Event()

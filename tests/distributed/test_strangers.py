@@ -1,4 +1,4 @@
-"""Strangers at the ports of a running job, its workers' and its store's, do nothing."""
+"""Strangers that connect to the ports of a running job's workers and store have no effect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.distributed.workers import Group
 
 SECRET = "5a" * 32
 JOB = JobSecret.parse(SECRET, "test")
-# How long a member may wait for an answer while strangers are at work.
+# How long a member may wait for an answer while strangers connect.
 PATIENCE_S = 5.0
 
 GREETING = b"\xff\0\0\0\0\0\0\0\1\x7f\3\0"
@@ -40,7 +40,7 @@ def greeting(mechanism: bytes) -> bytes:
 
 
 def client_hello() -> bytes:
-    """Return the first words of a TLS client."""
+    """Return the first bytes that a TLS client sends."""
     coming, going = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(coming, going, server_hostname="worker")
     with pytest.raises(ssl.SSLWantReadError):
@@ -94,7 +94,7 @@ def ask_the_store() -> int:
 
 
 def state() -> tuple[str, int, int, int]:
-    """Return this worker's address and incarnation, what it dropped, and its descriptors."""
+    """Return this worker's address, incarnation, count of dropped messages, and descriptors."""
     agent: Any = rpc._get_current_rpc_agent()
     dropped = int(rpc._get_debug_info()["agent.messages_dropped_as_rubbish"])
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -102,7 +102,7 @@ def state() -> tuple[str, int, int, int]:
 
 
 class Job:
-    """Two workers over tcp, the first of which serves the store."""
+    """Two workers over TCP; the first one serves the store."""
 
     def __init__(self) -> None:
         self.group = Group(__file__, 2, {"FASTDIST_JOB_SECRET": SECRET})
@@ -113,7 +113,9 @@ class Job:
         return split_tcp_endpoint(self.group[1].run(state)[0])[1]
 
     def assert_well(self) -> None:
-        """Call each way, ask the store, and see that no stranger's word came to Python."""
+        """Call in both directions, read the store, and check that no stranger's message reached
+        Python.
+        """
         began = time.monotonic()
         assert [self.group[0].run(ask, "w1"), self.group[1].run(ask, "w0")] == ["w1", "w0"]
         assert self.group[1].run(ask_the_store) > 0
@@ -134,7 +136,7 @@ def job() -> Iterator[Job]:
 
 
 def knock(port: int, words: bytes, count: int) -> list[socket.socket]:
-    """Connect count times and say words each time."""
+    """Connect count times, and send the bytes over each connection."""
     strangers = []
     for _ in range(count):
         stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
@@ -142,7 +144,7 @@ def knock(port: int, words: bytes, count: int) -> list[socket.socket]:
         try:
             stranger.sendall(words)
         except ConnectionError:
-            pass  # it was shown the door before it had said all
+            pass  # the peer closed the connection first
     return strangers
 
 
@@ -159,14 +161,14 @@ def test_whatever_strangers_say_the_job_goes_on(job: Job, which: str, words: byt
 def test_nine_hundred_that_say_nothing_are_served_beside_and_hung_up_on(
     job: Job, many_descriptors: None
 ) -> None:
-    # At the store and at a worker, which take the same time to hang up.
+    # Both the store and the worker close silent connections after the same time.
     before = [worker.run(state)[3] for worker in job.group[:2]]
     strangers = [*knock(job.port("store"), b"", 900), *knock(job.port("worker"), b"", 900)]
     job.assert_well()
     for stranger in strangers:
         stranger.settimeout(15)
         while stranger.recv(4096):
-            pass  # its greeting, and after HANDSHAKE_IVL the end
+            pass  # the ZMTP greeting; after HANDSHAKE_IVL the peer closes
         stranger.close()
     deadline = time.monotonic() + 10
     for worker, count in zip(job.group[:2], before):
@@ -177,7 +179,7 @@ def test_nine_hundred_that_say_nothing_are_served_beside_and_hung_up_on(
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """Let this process open 2,000 sockets."""
+    """Allow this process to open 2,000 sockets."""
     limits = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 4096), hard), hard))
     yield
@@ -185,7 +187,7 @@ def many_descriptors() -> Iterator[None]:
 
 
 def leave_descriptors(count: int | None) -> None:
-    """Let this worker open that many descriptors more, or as many as it may."""
+    """Allow this worker to open so many more descriptors; None restores the hard limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     soft = hard if count is None else len(os.listdir("/proc/self/fd")) + count
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -208,7 +210,7 @@ def test_strangers_that_use_up_all_descriptors_hold_up_those_alone_who_come_anew
         strangers[-1].connect_ex(("127.0.0.1", port))
     for _ in range(3):
         assert [job.group[0].run(ask, "w1"), worker.run(ask, "w0")] == ["w1", "w0"]
-    # Until HANDSHAKE_IVL has passed for all, libzmq tries to accept as fast as it can, in vain.
+    # Until HANDSHAKE_IVL has passed for all of them, libzmq keeps trying to accept without success.
     for stranger in strangers:
         stranger.settimeout(20)
         while stranger.recv(4096):
@@ -216,7 +218,7 @@ def test_strangers_that_use_up_all_descriptors_hold_up_those_alone_who_come_anew
         stranger.close()
     worker.run(leave_descriptors, None)
     assert worker.run(resident_bytes) - before < 30 << 20
-    assert heard_as(job, rank=1)[1] == 0x291  # somebody new gets in
+    assert heard_as(job, rank=1)[1] == 0x291  # a new connection is served
     job.assert_well()
 
 
@@ -225,7 +227,7 @@ def member(rank: int, secret: JobSecret = JOB, job_id: str = "") -> Security:
 
 
 def posing() -> Security:
-    """Return a security whose own key is a stranger's, but that knows the keys of members."""
+    """Return a security with a stranger's own key that uses the public keys of members."""
     stranger = CurveSecurity.for_rank(JobSecret.generate(), "", 0, 2)
     stranger._secret = JOB
     return stranger
@@ -252,7 +254,7 @@ def answers_to(
 
 
 def heard_as(job: Job, rank: int, incarnation: int | None = None) -> tuple[str, int]:
-    """Claim with rank's own key to be rank 0; return what is said of that, and of a call."""
+    """Claim to be rank 0 with another rank's key; return the replies to that and to a call."""
     _, theirs, _, _ = job.group[1].run(state)
     _, of_rank_0, _, _ = job.group[0].run(state)
     words = words_of_rank(0, incarnation or of_rank_0, theirs)
@@ -283,7 +285,7 @@ def test_who_does_not_prove_to_be_a_member_is_not_heard(
 def test_a_member_whose_header_claims_another_rank_is_refused(job: Job) -> None:
     said, of_the_call = heard_as(job, rank=1)
     assert "has proved to be rank 1, but says that it is rank 0" in said
-    assert of_the_call == 0x291  # greet first: it has not run
+    assert of_the_call == 0x291  # a request to introduce itself first: the call has not run
     job.assert_well()
 
 

@@ -1,4 +1,4 @@
-"""The claim that a worker which is forked is to a test what one that is started was."""
+"""For a test, a forked worker behaves like a started one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_environment_is_the_runs_with_the_workers_own(monkeypatch: pytest.Mo
         environment_and_parent, 1, environment={"FASTDIST_OF_THIS_GROUP": "2"}
     )
     expected = {**os.environ, "FASTDIST_OF_THIS_GROUP": "2", "RANK": "0", "WORLD_SIZE": "1"}
-    expected["PYTHONPATH"] = found["PYTHONPATH"]  # where `tests` is
+    expected["PYTHONPATH"] = found["PYTHONPATH"]  # contains the folder of `tests`
     assert expected.items() <= found.items() and folder == os.getcwd()
     assert parent in set(templates.templates())
 
@@ -142,7 +142,7 @@ def test_it_ends_as_an_interpreter_does_or_once_all_of_the_test_has_ended(
 def test_some_processes_end_as_an_interpreter_does_the_same_in_each_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(templates, "ENDS_WHOLE_ONE_IN", 4)  # --slow sets another
+    monkeypatch.setattr(templates, "ENDS_WHOLE_ONE_IN", 4)  # --slow sets another value
     tests = [{"PYTEST_CURRENT_TEST": f"test_{number}.py::test_it (call)"} for number in range(400)]
     ends = [templates.how_it_ends(rank, test) for test in tests for rank in range(3)]
     assert 0.2 < ends.count(templates.WHOLE) / len(ends) < 0.3
@@ -166,7 +166,7 @@ def test_exit_codes_and_signals_are_told() -> None:
         assert group[1].process.poll() is None
         group[1].kill(signal.SIGTERM)
         assert (group[1].process.wait(20), group[0].process.poll()) == (-signal.SIGTERM, 7)
-        group[1].kill()  # of a process that has ended: nothing, as subprocess has it
+        group[1].kill()  # killing an ended process has no effect, as with subprocess
     finally:
         group.kill()
 

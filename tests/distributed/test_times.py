@@ -1,4 +1,4 @@
-"""Each time that this package waits for is in one table, and they agree with each other."""
+"""All timeouts of this package are in one table, and are consistent with each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_times_that_one_fact_decides_are_the_same(properties):
 
 
 def test_a_job_ends_before_its_engine_kills_it():
-    least_s = 30.0  # Kubernetes and Slurm send SIGKILL so long after SIGTERM
+    least_s = 30.0  # after SIGTERM, Kubernetes and Slurm wait so long before SIGKILL
     names = ("ending.SHUTDOWN_S", "ending._EXIT_S", "ending.KILLED_S", "rounds._GOODBYE_S")
     assert sum(seconds(f"launch.{name}") for name in names) < least_s
 
@@ -34,5 +34,5 @@ def test_lost_worker_is_known_before_calls_to_it_time_out():
 
     limit = constants.DEFAULT_RPC_TIMEOUT_SEC
     assert seconds("distributed.sockets.liveness_timeouts.FROZEN_S") < limit
-    # A call that was answered in time may bring a message of a context that was released before.
+    # A call answered within its timeout may bring a message of a context that was already released.
     assert seconds("distributed.autograd.shard.TOMBSTONE_S") >= limit

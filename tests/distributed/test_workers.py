@@ -1,4 +1,4 @@
-"""The claim: what goes wrong in a worker of a test, in any of its threads, fails the test."""
+"""An error in a test's worker, in any of its threads, fails the test."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def be_held_until_the_gate_opens() -> list[bool]:
     was_held = held.is_alive()
     open_gate("gate")
     held.join()
-    wait_at("gate")  # who comes late is not held
+    wait_at("gate")  # an open gate does not block later callers
     return [was_held, held.is_alive()]
 
 

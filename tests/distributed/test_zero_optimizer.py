@@ -1,4 +1,4 @@
-"""ZeroRedundancyOptimizer: the same steps as an ordinary optimizer, with a part of its state."""
+"""ZeroRedundancyOptimizer takes the steps of an ordinary optimizer with a part of its state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLASSES: list[tuple[type[optim.Optimizer], dict[str, Any]]] = [
 
 
 def train(model: nn.Module, optimizer: Any, x: fd.Tensor, steps: int, scheduler: Any = None) -> Any:
-    """Train some steps, and return the weights."""
+    """Train for some steps, and return the weights."""
     for _ in range(steps):
         optimizer.zero_grad()
         mean_square(model(x)).backward()
@@ -34,7 +34,7 @@ def train(model: nn.Module, optimizer: Any, x: fd.Tensor, steps: int, scheduler:
 
 
 def groups_of(model: nn.Module) -> list[dict[str, Any]]:
-    """Return two groups of parameters with different rates."""
+    """Return two parameter groups with different learning rates."""
     first, *rest = model.parameters()
     return [{"params": [first], "lr": 0.05}, {"params": rest}]
 
@@ -84,7 +84,7 @@ def test_states_load_at_any_world_size() -> None:
         optimizer = ZeroRedundancyOptimizer(model.parameters(), optim.Adam, lr=0.01)
         if state is not None:
             optimizer.load_state_dict(state)
-        # All members have the same batch, so any number of them gives the same results.
+        # All members have the same batch, so the results do not depend on their number.
         found = train(model, optimizer, batch(0), steps)
         with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
             optimizer.state_dict()
@@ -156,7 +156,7 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 class Noted(optim.SGD):
-    """Notes the arguments of its steps, and has an option that it adds itself."""
+    """Records the arguments of its steps, and adds an option to the parameter groups."""
 
     def __init__(self, params: Any, lr: float = 0.1) -> None:
         super().__init__(params, lr=lr)
@@ -220,7 +220,7 @@ def test_a_rank_without_parameters_takes_part_and_begins_when_it_gets_some() -> 
         assert optimizer.optim is not None
         return [*found, late.tolist(), optimizer.param_groups[1]["added"]]
 
-    # Each has the value of rank 1, which owns what came late.
+    # Both ranks have the values of rank 1, which owns the parameters that were added last.
     assert run_members(2, member) == [[[0.8, 0.8], [1.0, 1.0], 6]] * 2
 
 
@@ -235,7 +235,7 @@ def test_states_have_the_numbers_of_all_parameters() -> None:
         optimizer.consolidate_state_dict(to=1)
         optimizer.consolidate_state_dict()
         if rank:
-            # Its copy is not the newest any more.
+            # The consolidated copy of this rank is no longer up to date.
             with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
                 optimizer.state_dict()
             return None

@@ -1,4 +1,4 @@
-"""The times of workers, launchers and their threads, and which must be shorter than which.
+"""The timeouts of workers, launchers and their threads, and which must be shorter than which.
 
 `python -m tests.distributed.times` prints them with their values, the shortest first.
 """
@@ -292,7 +292,7 @@ TIMES: dict[str, dict[str, str]] = {
 
 
 class Before(NamedTuple):
-    """`first` must be over before `then` is, and why."""
+    """`first` must end before `then` does, for the reason given."""
 
     first: str
     then: str
@@ -305,7 +305,7 @@ _BARRIER, _PROGRESS = "distributed.rpc.shutdown_barrier.", "distributed.rpc.work
 _OPTIONS, _TCP = "distributed.sockets.options.", "distributed.store.tcp_store."
 
 RELATIONS = (
-    # A peer that falls silent.
+    # A peer that stops responding.
     Before("distributed.sockets.pulse.BEAT_S", _SESSION + "notice_s", "knocks notice the silence"),
     Before(_SESSION + "notice_s", _SESSION + "suspect_s", "a suspect's connection is broken"),
     Before(_SESSION + "suspect_s", _FROZEN, "a warning comes before the loss"),
@@ -349,7 +349,7 @@ RELATIONS = (
         "a report holds until the next answer is due",
     ),
     Before("distributed.rpc.workers.end_reasons.BEAT_S", _SESSION + "unresponsive_s", ""),
-    # A process that stood still itself.
+    # A process that was itself stopped.
     Before(_PROGRESS + "BUCKET_S", _PROGRESS + "_HELD_UP_S", "alarms of one bucket are punctual"),
     Before(_PROGRESS + "_HELD_UP_S", _PROGRESS + "_LATE_S", "a delay is shorter than a stop"),
     Before(_PROGRESS + "_LATE_S", _PROGRESS + "_SILENT_S", "peers notice long stops alone"),
@@ -365,7 +365,7 @@ RELATIONS = (
         "what is left of the shortest limit is more than nothing",
     ),
     Before("distributed.store.store.ASK_S", _PROGRESS + "_LATELY_S", "peers' reports have come"),
-    # Leaving.
+    # Leaving a group.
     Before(
         _SESSION + "look_whether_read_s",
         _SESSION + "settle_s",
@@ -497,7 +497,7 @@ RELATIONS = (
     Before("concurrency.thread_pool._FREQUENT_FOR_S", "concurrency.thread_pool.IDLE_S", ""),
 )
 
-# Pairs that must be equal: two names for one fact.
+# Pairs that must be equal, since they describe the same limit.
 EQUAL = (
     ("launch.nodes.LOST_S", _FROZEN),
     ("launch.stopped_workers.STOPPED_S", _FROZEN),

@@ -1,4 +1,4 @@
-"""Reads the times of the table, and finds those of the code."""
+"""Read the values of the time table, and find the times in the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNITS = {"s": 1.0, "ms": 1e-3, "ns": 1e-9}
 
 
 def seconds(name: str) -> float:
-    """Return the value of a time, by its full name."""
+    """Return the value of a time by its full name."""
     module = next(each for each in TIMES if name.startswith(each + "."))
     owner: Any = importlib.import_module("fastdist." + module)
     *scope, last = name.removeprefix(module + ".").split(".")
@@ -37,7 +37,7 @@ def seconds(name: str) -> float:
 
 
 def in_the_code() -> Iterator[str]:
-    """Yield the full name of each constant, or default of a class, that is a time."""
+    """Yield the full name of each constant or class default that is a time."""
     for room in _ROOMS:
         for path in sorted((_PACKAGE / room).rglob("*.py")):
             module = ".".join(path.relative_to(_PACKAGE).with_suffix("").parts)
@@ -63,7 +63,7 @@ def _is_number(value: ast.expr | None) -> bool:
 
 
 def in_the_table() -> set[str]:
-    """Return the full names that the table has."""
+    """Return the full names in the table."""
     return {f"{module}.{name}" for module, names in TIMES.items() for name in names}
 
 

@@ -1,4 +1,4 @@
-"""The link between two machines: a port whose traffic goes on to another, until it is cut."""
+"""A simulated network link between two machines: a TCP proxy whose traffic can be cut."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _LOOK_S = 0.02
 
 
 class Way:
-    """Carries what comes to 127.0.0.3 on to 127.0.0.1, at one port.
+    """Forwards connections from 127.0.0.3 to 127.0.0.1 at the same port.
 
-    Thread  its own carries; cut, mend and close from the test's
+    Thread  a separate thread forwards; the test's thread calls cut, mend and close
     """
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._is_cut = threading.Event()
         self._is_over = threading.Event()
-        self.was_tried = threading.Event()  # while it was cut
+        self.was_tried = threading.Event()  # set by an attempt to connect while the link was cut
         self._waiting: list[socket.socket] = []
-        # Connections before anybody listened at the other end: a machine that is not up yet.
+        # Connections made before the other end listens, as if its machine had not started yet.
         self._early: list[socket.socket] = []
         self._has_reached = False
         self._selector = DefaultSelector()
@@ -32,11 +32,11 @@ class Way:
         self._thread.start()
 
     def cut(self) -> None:
-        """End all connections; from now on new ones are not refused, but lead nowhere."""
+        """End all connections; from now on the proxy accepts new ones but forwards nothing."""
         self._is_cut.set()
 
     def mend(self) -> None:
-        """Let new connections through again."""
+        """Forward new connections again."""
         self._is_cut.clear()
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Way:
             far = socket.create_connection(("127.0.0.1", self._port))
         except OSError:
             if self._has_reached:
-                near.close()  # the process to be reached has ended
+                near.close()  # the process at the other end has ended
             else:
                 self._early.append(near)
             return
@@ -86,7 +86,7 @@ class Way:
                 other.sendall(chunk)
                 return
         except OSError:
-            pass  # one of them has ended, and so the other ends too
+            pass  # one side was closed, so the other is closed too
         self._end(one)
         self._end(other)
 

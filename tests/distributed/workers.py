@@ -1,4 +1,4 @@
-"""Worker processes for tests: a group that stays up while tests run functions in its workers."""
+"""Worker processes for tests: a group that stays alive while tests run functions in its workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MODULE = "functions_of_the_test"
 
 
 class WorkerFailed(AssertionError):
-    """A function raised in a worker, or the worker is gone."""
+    """A function raised in a worker, or the worker process has ended."""
 
 
 class Worker:
@@ -42,19 +42,19 @@ class Worker:
         there.close()
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
-        """Begin function(*args), of the test's file or a module that can be imported, there."""
+        """Start function(*args) in the worker; it is in the test's file or an importable module."""
         module = sys.modules[function.__module__]
         name = _MODULE if getattr(module, "__file__", "") == self._file else module.__name__
         self._here.send_bytes(pickle.dumps((name, function.__qualname__, args)))
 
     def result(self, timeout_s: float = DEADLINE_S) -> Any:
-        """Wait for what was begun, and return its result.
+        """Wait for the started function, and return its result.
 
         Raises  WorkerFailed with the worker's traceback
         """
         try:
             if not self._here.poll(timeout_s):
-                self.process.send_signal(signal.SIGABRT)  # faulthandler shows where it hangs
+                self.process.send_signal(signal.SIGABRT)  # faulthandler prints where it hangs
                 self.process.wait(10)
                 raise WorkerFailed(f"worker {self.rank} did not answer within {timeout_s} s")
             ok, value = pickle.loads(self._here.recv_bytes())
@@ -71,7 +71,7 @@ class Worker:
         return self.result()
 
     def end(self, timeout_s: float = 20.0) -> int:
-        """Let the process end, and return its exit code."""
+        """Let the process exit normally, and return its exit code."""
         self._here.close()
         try:
             return self.process.wait(timeout_s)
@@ -91,7 +91,7 @@ class Worker:
 
 
 class Group:
-    """Several workers that see each other through RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
+    """Several workers that know each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
 
     def __init__(
         self, file: str, world_size: int, environment: Mapping[str, str] | None = None
@@ -108,7 +108,7 @@ class Group:
         self.workers = [self.another(rank) for rank in range(world_size)]
 
     def another(self, rank: int) -> Worker:
-        """Start one more process of a rank: it is no worker of the group, unless it is put in."""
+        """Start one more process of a rank; it joins the group only if the caller adds it."""
         self._started.append(Worker(self._file, rank, {**self._shared, "RANK": str(rank)}))
         return self._started[-1]
 
@@ -116,7 +116,7 @@ class Group:
         return self.workers[rank]
 
     def run_all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Run function(*args) in all workers at once and return their results."""
+        """Run function(*args) in all workers concurrently, and return their results."""
         for worker in self.workers:
             worker.start(function, *args)
         return [worker.result() for worker in self.workers]
@@ -127,7 +127,7 @@ class Group:
         return [worker.end() for worker in self.workers]
 
     def kill(self) -> None:
-        """End what is left of the group, at once."""
+        """Kill the remaining processes of the group."""
         self.port.close()
         for worker in {*self._started, *self.workers}:
             if worker.process.poll() is None:
@@ -165,14 +165,14 @@ class _Gate:
 
 
 _gates: dict[str, _Gate] = {}
-# Shorter than tests wait for a worker, so that they hear which gate was forgotten.
+# Shorter than a test's timeout for a worker, so that the error names the gate that stayed closed.
 _AT_GATE_S = DEADLINE_S / 2
 
 
 def wait_at(gate: str, *args: object) -> str:
-    """Be held until somebody runs `open_gate` in this worker, and return the gate's name.
+    """Block until `open_gate` is called in this worker, and return the gate's name.
 
-    `args` are what else a call is to carry.
+    `args` are additional arguments for a call to carry; they are ignored.
     """
     found = _gates.setdefault(gate, _Gate())
     with found.changed:
@@ -184,7 +184,7 @@ def wait_at(gate: str, *args: object) -> str:
 
 
 def wait_for_arrivals(gate: str, number: int) -> None:
-    """Wait until so many have come to a gate of this worker."""
+    """Wait until `number` calls have arrived at a gate of this worker."""
     found = _gates.setdefault(gate, _Gate())
     with found.changed:
         if not found.changed.wait_for(lambda: found.num_arrived >= number, _AT_GATE_S):
@@ -192,15 +192,15 @@ def wait_for_arrivals(gate: str, number: int) -> None:
 
 
 def open_gate(gate: str) -> None:
-    """Let all go on who wait at a gate of this worker, or come to it later."""
+    """Release all calls that wait at a gate of this worker, or arrive later."""
     found = _gates.setdefault(gate, _Gate())
     with found.changed:
         found.is_open = True
         found.changed.notify_all()
 
 
-# How threads of this worker died since the function under way began: a test that only counts what
-# they found wrong would not see that they found nothing.
+# Errors that ended threads of this worker since the current function started. A test that only
+# counts what its threads report would not notice threads that died.
 _died: list[str] = []
 
 
@@ -215,7 +215,7 @@ def _live(file: str, connection: Connection) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MODULE] = module
     spec.loader.exec_module(module)
-    # Unseeded, a process draws other numbers in each run.
+    # Without a seed, random numbers would differ between runs.
     importlib.import_module("fastdist").manual_seed(0)
     while True:
         try:
@@ -234,11 +234,11 @@ def _live(file: str, connection: Connection) -> None:
 
 
 def _end_at_once() -> None:
-    """End this process, if it ended well and is not one that is to end as an interpreter does."""
+    """Exit immediately if this process succeeded and is one of those that skip interpreter exit."""
     if not _ended_well or sys.argv[3:] != [templates.AT_ONCE]:
         return
     vars(sys.modules.pop(_MODULE)).clear()
-    gc.collect()  # what the test made is finalized; what the template made is frozen
+    gc.collect()  # finalizes objects of the test; objects of the template are frozen
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -249,7 +249,7 @@ _ended_well = False
 if __name__ == "__main__":
     import faulthandler
 
-    atexit.register(_end_at_once)  # before all others, so that it is called last
+    atexit.register(_end_at_once)  # registered first, so that it is called last
 
     faulthandler.enable()
     # The folder of this file must not hide modules of the standard library or the project.

@@ -1,7 +1,7 @@
-"""Sessions at the prompt that pages show: `python -m tests.house.sessions PAGE ...` runs them.
+"""Interactive sessions on pages: `python -m tests.house.sessions PAGE ...` runs them.
 
-An error is shown without the modules of its class, on as many lines as it needs. `...` stands for
-what differs from run to run. Pages are read by people without a GPU, so CuPy is hidden.
+An error is compared without the module of its class, over as many lines as it has. `...` matches
+output that differs from run to run. Readers may have no GPU, so CuPy is hidden.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def is_as_shown(shown: str, printed: str) -> bool:
-    """Return whether a line is what a page shows, where `...` stands for anything.
+    """Return whether a printed line matches a line of a page, where `...` matches any text.
 
-    The numbers of a line with a time may differ.
+    Numbers in a line with a time may differ.
     """
     pattern = ".*".join(re.escape(part) for part in shown.split("..."))
     if " ms" in shown:
@@ -43,7 +43,7 @@ def _on_one_line(text: str) -> str:
 
 
 def differences(page: Path) -> str:
-    """Run the sessions of a page, which continue each other, and return the differences."""
+    """Run the sessions of a page in one namespace, in order, and return the differences."""
     printed: list[str] = []
     names: dict[str, Any] = {"__name__": "__main__"}
     test = doctest.DocTestParser().get_doctest(
@@ -56,5 +56,5 @@ def differences(page: Path) -> str:
 
 if __name__ == "__main__":
     sys.modules["cupy"] = None  # type: ignore[assignment]
-    tempfile.tempdir = str(Path.cwd())  # where the caller removes what sessions leave
+    tempfile.tempdir = str(Path.cwd())  # the caller removes all that sessions leave here
     sys.stdout.write("".join(differences(Path(argument)) for argument in sys.argv[1:]))

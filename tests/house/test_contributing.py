@@ -1,6 +1,6 @@
 """The recipes of CONTRIBUTING.md: their blocks make an op of each form, a layer and an optimiser.
 
-The blocks are written into a copy of the tree, and the tests that the page promises are run there.
+The blocks are written into a copy of the tree, and the tests that the page names are run there.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _FILES = (
     "tests/optim",
     "tests/house/test_twins.py",
 )
-# And what holds that every op, layer and optimiser has a row, without all those rows.
+# Also the tests that every op, layer and optimiser has a row, without the tests of all rows.
 _NAMES = (
     "squareplus or pair_sums or Squareplus or SignMomentum or sign_momentum"
     " or (test_every and not test_every_property and not test_every_derivative)"
 )
-# Calls that a user would make, in addition to the tables.
+# Calls that a user would make, in addition to the tables of tests.
 _PROGRAM = """
 import fastdist as fd
 
@@ -68,11 +68,11 @@ def blocks() -> list[Block]:
 
 
 class Tree:
-    """A copy of the tree with the blocks in it."""
+    """A copy of the tree with the blocks written into it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # With what was compiled of the files: their times are copied, too.
+        # Include compiled Python files; they stay valid because modification times are copied too.
         skip = shutil.ignore_patterns("distributed", "interop")
         for name in _COPIED:
             if (ROOT / name).is_dir():

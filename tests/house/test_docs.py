@@ -1,4 +1,4 @@
-"""The claim that pages show what happens, that links lead somewhere, and that figures were kept."""
+"""Pages show what happens, links lead to something, and figures match stored measurements."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PAGES = [
     *(ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(GUIDES.glob("*.md"))),
     *sorted(ROOT.glob("[CS]*.md")),
 ]
-# Those for users of fastdist; the others are for its developers, and for operators.
+# Pages for users of fastdist; the other pages are for developers and operators.
 USERS = [page for page in PAGES if page.parent in (DOCS, GUIDES) or page.name == "README.md"]
-# Blocks in other languages are commands and outputs, which these tests name.
+# Blocks in the languages of SHOWN are commands and outputs, which the tests below compare.
 RUN, SHOWN = ("python", "py", "pycon"), ("sh", "console", "dockerfile", "")
 
 
@@ -40,7 +40,7 @@ run = forked_programs.run
 
 
 def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command as users do; the others are forked, and differ in what they run."""
+    """Run a command in a new process, as users do; `run` forks, and starts programs differently."""
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -172,7 +172,7 @@ MODULES = {
     "cuda": "fastdist.cuda",
     "utils": "fastdist.utils",
 }
-# In docs/pytorch.md, the name that type checkers report; the logger; names of PyTorch's commands.
+# A misspelled name in docs/pytorch.md, a logger, and names of PyTorch's commands.
 NO_NAMES = {
     "torch.rnadn",
     "fastdist.unread_errors",
@@ -181,7 +181,7 @@ NO_NAMES = {
 }
 
 
-# Packages of a page's program, which may be missing.
+# Packages that a page's program needs, and that may be missing here.
 ENGINES = ("ray", "distributed")
 
 
@@ -190,7 +190,7 @@ def module_is_there(name: str) -> bool:
 
 
 def in_code(page: Path) -> str:
-    """Return the words between backquotes, and the blocks."""
+    """Return the text in backquotes, and the code blocks."""
     return " ".join(re.findall(r"```.*?```|`[^`]+`", page.read_text(), re.DOTALL))
 
 
@@ -211,7 +211,7 @@ def test_names_on_pages_exist(page: Path) -> None:
                 try:
                     found = importlib.import_module(f"{found.__name__}.{name}")
                 except ImportError as error:
-                    # A page on an engine: tests/integrations/test_pages.py runs its program.
+                    # A page on an integration: tests/integrations/test_pages.py runs its program.
                     if error.name not in ENGINES or not module_is_there(f"{found.__name__}.{name}"):
                         raise
                     break
@@ -240,7 +240,7 @@ def test_variables_and_options_on_pages_exist() -> None:
 
 # ---- figures ------------------------------------------------------------------------------------
 
-# Figures on the pages, by benchmark, row and file: fastdist's time, and PyTorch's.
+# Figures on the pages, by benchmark, row and file: the times of fastdist and of PyTorch.
 FIGURES = [
     ("rpc", "rpc_sync, 1 KB tensor", "2026-11-24-zen4-distributed", "47 µs", "481 µs"),
     ("rpc", "rpc_sync, 1 MB tensor", "2026-11-24-zen4-distributed", "206 µs", "728 µs"),
@@ -299,7 +299,7 @@ def test_commands_name_benchmarks() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings: in lower case, without marks, with dashes."""
+    """Return the anchors of a page's headings: lower case, no punctuation, dashes for spaces."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
@@ -375,5 +375,5 @@ def test_picture_is_drawn_from_a_run(tmp_path: Path) -> None:
         one.text or "" for one in ElementTree.parse(out).iter("{http://www.w3.org/2000/svg}title")
     ]
     assert sum(tip.startswith("MmBackward0, ") for tip in tips) == 2 * 3 * 4
-    # Small gradients may share a message.
+    # Several small gradients may be sent in one message.
     assert 2 <= sum(tip.startswith("gradients sent ") for tip in tips) <= 8

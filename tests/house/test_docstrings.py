@@ -1,4 +1,4 @@
-"""The claim that no docstring holds a stray quote, as joining or splitting lines leaves behind."""
+"""No docstring contains a stray quote, which joining or splitting lines can leave behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from tests.house.test_sizes import parsed
 
 _CODE = re.compile(r"``.*?``|`[^`]*`", re.DOTALL)
-# A quote between blanks, or as the last or first sign of a line.
+# A quote between spaces, or as the first or last character of a line.
 _ALONE = re.compile(r'(?<!\S)"(?!\S)')
 
 

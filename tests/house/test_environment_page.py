@@ -1,4 +1,4 @@
-"""The claim that docs/environment.md lists the environment variables that fastdist reads."""
+"""docs/environment.md lists the environment variables that fastdist reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Between processes of fastdist: a parent says to its children that it chose OPENBLAS_CORETYPE.
+# Internal: a parent process tells its children that it chose OPENBLAS_CORETYPE.
 INTERNAL = {"FASTDIST_OPENBLAS_CORETYPE"}
 
 

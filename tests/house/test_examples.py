@@ -1,7 +1,7 @@
-"""The claim that the 300 names used most have arguments, results and an example that runs.
+"""The 300 most used names document their arguments and results, and have an example that runs.
 
-`documented_names.txt` lists them: those of RPC, distributed autograd and process groups, and those
-that most of 24 packages and programs of PyTorch's ecosystem use.
+`documented_names.txt` lists them: the names of RPC, distributed autograd and process groups, and
+the names that most of 24 packages and programs of PyTorch's ecosystem use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GIVEN = {
     "rpc": rpc,
     "dist_autograd": dist_autograd,
 }
-# Second names of arguments, and parameters of every op.
+# Alternative names of arguments, and parameters that every op has.
 UNSAID = {"self", "args", "kwargs", "options", "out", "axis", "keepdims"}
 
 
@@ -56,7 +56,7 @@ def doc_of(name: str) -> str:
 
 
 def parameters_of(name: str) -> set[str]:
-    """Return the names of parameters, without those for any number of arguments."""
+    """Return the names of parameters, except `*args` and `**kwargs`."""
     found = object_of(name)
     op = OPS.get(getattr(found, "__name__", ""))
     declared = op.declared if op is not None and found is op.public else found
@@ -88,7 +88,7 @@ def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     examples = {name: doctest.DocTestParser().get_examples(doc_of(name)) for name in NAMES}
     assert [name for name, some in examples.items() if not some] == []
-    # These start and end the worker that the others call.
+    # These start and end the worker that the other examples call.
     first = [name for name in NAMES if "rpc.init_rpc(" in doc_of(name)]
     wrong = [text for name in first if (text := printed_by(name, examples[name]))]
     place = f"file://{tmp_path}/store"
@@ -103,7 +103,7 @@ def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def printed_by(name: str, examples: list[doctest.Example]) -> str:
-    """Return the differences between the output of examples and their docstring."""
+    """Return the differences between the output of examples and the docstring."""
     torch.manual_seed(0)
     test = doctest.DocTest(examples, dict(GIVEN), name, None, None, None)
     printed: list[str] = []

@@ -1,4 +1,4 @@
-"""docs/glossary.md and the package notes that link to it: files exist, lists match the code."""
+"""docs/glossary.md and the package notes that link to it: files exist, and lists match the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of all pages, and programs of the guides in docs/guides, print what they show."""
+"""Sessions of all pages, and programs of the guides in docs/guides, print the output they show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs" / "guides"
 FORWARD_MODE = GUIDES / "forward-mode.md"
 SVG = "{http://www.w3.org/2000/svg}"
-# Programs by page and name: the options of `fastdist run` that start them.
+# By page and program name: the options of `fastdist run` that start the program.
 PROGRAMS = {
     "start.md": {"two.py": ["-n", "2"]},
     "errors.md": {"mistakes.py": ["-n", "2"]},
@@ -24,19 +24,19 @@ PROGRAMS = {
     "inside.md": {"life.py": ["-n", "2", "--restart=worker", "--max-restarts", "1"]},
 }
 
-# Forked workers do not read --as-torch; tests/launch tests that option with started ones.
+# Forked workers do not read --as-torch; tests/launch tests that option in new processes.
 AS_TORCH = "import fastdist\n\nfastdist.install_as_torch()\n"
 
 
 def name_of(program: str) -> str:
-    """Return the name that a program's first line gives it."""
+    """Return the name in a program's first line."""
     first = re.match(r"# (\w+\.py)\n", program)
     assert first, program
     return first[1]
 
 
 def test_sessions_print_what_is_shown(tmp_path: Path) -> None:
-    """One process runs those of all pages: they import fastdist once."""
+    """One process runs the sessions of all pages, and imports fastdist only once."""
     pages = [str(page) for page in sorted(GUIDES.parent.rglob("*.md")) if blocks(page, "pycon")]
     done = forked_programs.run(["-m", "tests.house.sessions", *pages], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -56,7 +56,7 @@ def test_a_program_is_run_and_drawn(name: str, tmp_path: Path) -> None:
 
 
 def words_in(picture: Path) -> list[str]:
-    """Return the titles, labels and names of curves of a picture."""
+    """Return the titles, labels and curve names of a picture."""
     texts = (one.text or "" for one in ElementTree.parse(picture).iter(f"{SVG}text"))
     return [text for text in texts if re.search("[a-z]", text)]
 
@@ -76,7 +76,7 @@ def test_a_program_prints_what_is_shown(page: str, name: str, tmp_path: Path) ->
 
 
 def shown_after(page: Path, name: str) -> list[str]:
-    """Return the lines that a page shows for the command that starts a program."""
+    """Return the lines that a page shows as output of the command that starts a program."""
     commands = {text.split("\n", 1)[0]: text for text in blocks(page, "console")}
     (shown,) = [text for first, text in commands.items() if first.endswith(f" {name}")]
     command, *lines = shown.splitlines()

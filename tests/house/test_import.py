@@ -1,6 +1,6 @@
 """`import fastdist` loads the modules that every program needs, and postpones the others.
 
-Counted, not timed: a time would depend on the machine. `python -m bench ops` has the time.
+The tests count modules, because times depend on the machine. `python -m bench ops` shows the time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-# The modules of Python's library that the import loads in addition to NumPy's.
+# Modules of Python's standard library that the import loads beyond those of NumPy.
 _EXPECTED = {"bisect", "copy", "gc", "heapq", "mmap", "threading", "traceback"}
 _ROOMS = {
     *("as_torch", "core", "devices", "dispatch", "engine", "graph", "kernels"),
@@ -20,8 +20,7 @@ _ROOMS = {
 }
 
 
-# Modules that are loaded when a program begins, as by an editable install, must not hide those of
-# the import.
+# An editable install loads modules at startup; they must not hide modules that the import loads.
 _PATHS = [str(Path(np.__file__).parents[1]), str(Path(__file__).parents[2])]
 _BARE = f"import sys; sys.path += {_PATHS}; "
 
@@ -63,7 +62,7 @@ from fastdist.optim.optimizer import Optimizer
 few = ("refused", "refused_names", "alias_names", "moved_names", "float8", "for_subclasses")
 print(*[name for name in sys.modules if name.startswith("fastdist.") and name.endswith(few)])
 """
-    assert _printed(program) == {"fastdist.kernels.cpu.float8"}  # copies ask it, once one is used
+    assert _printed(program) == {"fastdist.kernels.cpu.float8"}  # loaded when a copy checks for it
 
 
 def test_the_import_reads_no_text_of_an_op() -> None:

@@ -1,4 +1,7 @@
-"""The claim that imports point down the layers only; every import counts, wherever it stands."""
+"""Imports only point to lower layers. A room is a package or module with a row in `ROOMS`.
+
+Every import counts, also inside functions and under TYPE_CHECKING.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tests.house.test_sizes import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# room: the rooms right below it. A room may also import what its rooms may.
+# Each room, and the rooms directly below it. A room may also import what those rooms may import.
 ROOMS: dict[str, set[str]] = {
     "core": set(),
     "instrumentation": {"core"},
@@ -185,17 +188,18 @@ ROOMS: dict[str, set[str]] = {
         "distributed.rpc.torch_names.server_process_global_profiler",
     },
 }
-# These stand on top; only they may import the root package, which may import anything.
+# The top rooms may import anything; only they may import the root package.
 TOP = {"", "__main__", "cli", "launch", "run", "info", "warm", "examples", "pythonpath.torch"}
 TOP |= {"integrations"}
-# The names by which PyTorch's users start jobs.
+# The modules by which PyTorch's users start jobs.
 TOP |= {"distributed.run", "distributed.launch"}
 
-# A room and a module above it: the room offers a name of the module, which it loads on first access
-# and imports for type checkers.
+# A room and a module above it: the room offers a name of the module, imported on first access and
+# for type checkers.
 OFFERED_FROM_ABOVE = {("distributed.autograd", "distributed.explain.explanation")}
 
-# third party: where it may be imported (a room or a module); numpy may be imported anywhere.
+# Each third-party package, and the rooms or modules that may import it. Any module may import
+# numpy.
 THIRD_PARTIES = {
     "cupy": {"kernels.cuda", "devices.cuda"},
     "cupy_backends": {"kernels.cuda", "devices.cuda"},
@@ -204,7 +208,7 @@ THIRD_PARTIES = {
     "einops": {"utils.einops"},
     "safetensors": {"utils.safetensors"},
     "tensorboard": {"utils.tensorboard"},
-    # Packages that tensorboard brings along, and that a user draws a figure with.
+    # Packages that tensorboard depends on, and matplotlib, with which users draw figures.
     "google": {"utils.tensorboard"},
     "PIL": {"utils.tensorboard"},
     "matplotlib": {"utils.tensorboard"},
@@ -221,9 +225,9 @@ ONLY_IN_BENCH = {"torch", "psutil"}
 class Import(NamedTuple):
     file: str
     line: int
-    importer: str  # a module, by its name inside fastdist; "" is the package itself
-    imported: str  # the module, absolute
-    name: str  # with the name taken from it, if one was
+    importer: str  # a module, by its name inside fastdist; "" is the root package
+    imported: str  # the absolute name of the module
+    name: str  # including the name imported from the module, if any
     relative: bool
 
     def __str__(self) -> str:
@@ -232,7 +236,7 @@ class Import(NamedTuple):
 
 @functools.cache
 def modules() -> dict[str, Path]:
-    """Return every module of the package by its name inside fastdist; kernels/ is its kernels."""
+    """Return all modules by their names inside fastdist; kernels/ is fastdist.kernels."""
     paths = [*(ROOT / "fastdist").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]
     return {name_of(path): path for path in sorted(paths)}
 
@@ -244,7 +248,7 @@ def name_of(path: Path) -> str:
 
 
 def imports_of(path: Path, name: str) -> Iterator[Import]:
-    """Yield all imports of a file, those in functions and under TYPE_CHECKING included."""
+    """Yield all imports of a file, including those in functions and under TYPE_CHECKING."""
     package = f"fastdist.{name}".rstrip(".").split(".")
     if path.name != "__init__.py":
         package.pop()
@@ -266,7 +270,7 @@ def imports_of(path: Path, name: str) -> Iterator[Import]:
 
 
 def imported_by_call(node: ast.Call) -> str | None:
-    """Return the module if the call, of import_module or __import__, is of a written name."""
+    """Return the module name in a call of import_module or __import__, if it is a literal."""
     text = getattr(node.args[0], "value", None) if node.args else None
     return text if isinstance(text, str) else None
 
@@ -277,7 +281,7 @@ def imports_of_the_package() -> list[Import]:
 
 
 def room_of(module: str) -> str:
-    """Return the innermost room that a module is in; "" for the root package."""
+    """Return the innermost room that contains a module; "" for the root package."""
     while module and module not in ROOMS and module not in TOP:
         module = module.rpartition(".")[0]
     return module
@@ -290,7 +294,7 @@ def below(room: str) -> frozenset[str]:
 
 
 def inside(imported: str) -> str | None:
-    """Return the name inside fastdist, or None for a third party."""
+    """Return the name inside fastdist, or None for a third-party package."""
     head, _, rest = imported.partition(".")
     return rest if head == "fastdist" else None
 
@@ -300,7 +304,7 @@ def listed(lines: list[str]) -> str:
 
 
 def test_every_module_is_in_a_room() -> None:
-    # These two only hold rooms; what stands in them beside their __init__ would be in no room.
+    # These two folders only contain rooms; other modules directly inside them would be in no room.
     halls = {"", "kernels", "distributed"}
     homeless = {name for name in modules() if room_of(name) in halls} - halls
     assert homeless == set(), "give each a row in ROOMS, and one in CONTRIBUTING.md"
@@ -313,7 +317,7 @@ def test_every_room_exists_and_stands_in_the_table_of_contributing() -> None:
 
 
 def rooms_of_the_table() -> set[str]:
-    """Return the rooms that CONTRIBUTING.md's table names, by their names inside fastdist."""
+    """Return the rooms that the table of CONTRIBUTING.md names, by their names inside fastdist."""
     lines = (ROOT / "CONTRIBUTING.md").read_text().split("| room | may import |\n", 1)[1]
     cells = [line.split("|")[1] for line in lines.split("\n\n", 1)[0].splitlines()[1:]]
     names = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
@@ -332,8 +336,8 @@ def test_imports_point_down() -> None:
     assert not wrong, listed(wrong)
 
 
-# The packages of ops, the lowest first: each may import those before it. All share the files next
-# to them, but complex_forms, which writes ops of complex numbers with ops of all packages.
+# The packages of ops, lowest first: each may import those before it. All of them share the files
+# next to them, except complex_forms, which implements complex ops with ops of all packages.
 OPS_PACKAGES = (
     "create", "shape", "index", "pointwise", "reduce", "sparse", "linalg", "nn", "fft",
 )  # fmt: skip
@@ -352,7 +356,7 @@ def test_the_packages_of_ops_form_a_tower() -> None:
 
 
 def package_of_ops(module: str | None) -> str | None:
-    """Return the package of ops that a module is in, "" for a file next to them, or None."""
+    """Return the package of ops that contains a module, "" for a file next to them, or None."""
     head, _, rest = (module or "").partition("ops.")
     if head or not rest:
         return None
@@ -360,10 +364,10 @@ def package_of_ops(module: str | None) -> str | None:
     return name if name in OPS_PACKAGES else ""
 
 
-# The floors of distributed/rpc, the lowest first: folders, and the agent that joins them. Its other
-# files are wherever their imports, and the files that import them, allow.
+# The layers of distributed/rpc, lowest first: folders, and the agent, which uses all of them. Other
+# files may be at any layer that their imports allow.
 RPC_FLOORS = ("message", "workers", "calls", "references", "agent")
-# Packages of rpc with files that belong together at several floors: each file counts separately.
+# Packages of rpc whose files belong to several layers, so each file counts separately.
 RPC_MIXED = ("gpu_transport", "torch_names")
 
 
@@ -376,7 +380,7 @@ def test_the_folders_of_rpc_stand_on_each_other() -> None:
 
 
 def edges_of_rpc() -> dict[str, set[str]]:
-    """Return which parts of distributed/rpc, a folder or a file each, import which others."""
+    """Return which parts of distributed/rpc (folders or files) import which others."""
     edges: dict[str, set[str]] = {}
     for found in imports_of_the_package():
         importer, target = (part_of_rpc(name) for name in (found.importer, inside(found.imported)))
@@ -387,7 +391,7 @@ def edges_of_rpc() -> dict[str, set[str]]:
 
 
 def part_of_rpc(module: str | None) -> str:
-    """Return the folder or file of distributed/rpc that a module is in; empty for any other."""
+    """Return the folder or file of distributed/rpc that contains a module, or "" for others."""
     head, _, rest = (module or "").partition("distributed.rpc.")
     part = rest.partition(".")[0]
     return "" if head else rest if part in RPC_MIXED else part
@@ -413,7 +417,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def circles(edges: dict[str, set[str]]) -> list[str]:
-    """Return one line for each circle that a walk along the edges runs into."""
+    """Return one line for each import cycle."""
     found: list[str] = []
     done: set[str] = set()
 
@@ -458,9 +462,10 @@ def test_kernels_import_each_other_relatively_and_never_as_kernels() -> None:
 
 @pytest.mark.parametrize("folder", ["tests", "bench"])
 def test_tests_and_bench_keep_to_what_they_may_import(folder: str) -> None:
-    """Neither says kernels for fastdist.kernels; bench does without _names, tests without torch,
-    but for those of interop, and samples of types and programs of packages, where torch is
-        fastdist.
+    """Tests and benchmarks import `fastdist.kernels`, never `kernels`.
+
+    bench does not import private names. Tests do not import torch, except in tests/interop, and in
+    tests/types and tests/packages, where torch is fastdist.
     """
     wrong = []
     for path in sorted((ROOT / folder).rglob("*.py")):
@@ -481,7 +486,7 @@ def test_what_stands_on_top_uses_public_names() -> None:
 
 
 def is_private(found: Import) -> bool:
-    """Whether a name of another room begins with one underscore."""
+    """Return whether a name imported from another room begins with one underscore."""
     own = found.name.startswith(f"fastdist.{room_of(found.importer) or '-'}.")
     return inside(found.name) is not None and not own and bool(re.search(r"\._(?!_)", found.name))
 

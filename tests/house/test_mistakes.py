@@ -1,4 +1,4 @@
-"""The mistakes that are made most: what was given, what was expected, what to do."""
+"""Messages for the most common mistakes say what was given, what was expected, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that wheel and sdist hold what the tree holds, and that imports are cheap and quiet."""
+"""The wheel and the sdist contain the files of the tree; imports are fast and print nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 import fastdist
 
 ROOT = Path(__file__).resolve().parents[2]
-NAME = "spangrad"  # of the distribution; the package is fastdist
+NAME = "spangrad"  # the name of the distribution; the package is fastdist
 TIMEOUT_S = 100
 
 
@@ -38,8 +38,8 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def files_of_the_tree(*folders: str) -> set[str]:
-    """Return the files that git has, or would add, in some folders, or in all."""
-    # The owner of a clone is not always who runs the tests; git would refuse to answer.
+    """Return the files that git tracks, or would add, in some folders or in all."""
+    # The user who runs the tests may not own the clone, and then git would refuse to read it.
     git = ["git", "-c", "safe.directory=*"]
     listing = run(*git, "ls-files", "--cached", "--others", "--exclude-standard", *folders)
     return {name for name in listing.splitlines() if (ROOT / name).is_file()}
@@ -56,21 +56,19 @@ def files_of_the_package() -> set[str]:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the sdist from a folder with the files of git alone, so that no build folder of an
-    earlier day is swept into it.
-    """
+    """Build the sdist from git's files alone, so that it does not include old build output."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
     for name in files_of_the_tree():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).symlink_to(ROOT / name)  # the sdist has copies
+        (source / name).symlink_to(ROOT / name)  # building the sdist copies the linked files
     return build("sdist", source, out)
 
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from the sdist, as an installer does where it finds no wheel."""
+    """Build the wheel from the sdist, as an installer does without a wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    # Python 3.11.3 and older, which Debian 12 has, extract without filters.
+    # Python 3.11.3 and older, which Debian 12 has, cannot extract with filters.
     checked: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, **checked)
@@ -78,7 +76,7 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", source, folder)
 
 
-# Nobody keeps the archives: to compress 23 MB takes 2 s, and a line for each file another one.
+# The archives are temporary: compressing 23 MB would take 2 s, and logging each file 2 s more.
 QUICKLY = "import tarfile; tarfile.TarFile.gzopen.__func__.__defaults__ = ('r', None, 0)"
 QUIET = "config_settings={'--global-option': '--quiet'}"
 
@@ -166,7 +164,7 @@ def test_an_uninstalled_checkout_finds_the_kernels_beside_it() -> None:
 
 
 def test_import_is_quiet() -> None:
-    """No compiler, no GPU library, no socket, no thread: who imported us may still fork."""
+    """The import starts no compiler, GPU library, socket or thread, so the importer may fork."""
     program = (
         "import sys, threading, fastdist\n"
         "heavy = {'numba', 'llvmlite', 'cupy', 'zmq', 'torch', 'multiprocessing', 'asyncio'}\n"

@@ -1,4 +1,4 @@
-"""Smells of each kind are found, what is plain is not, and limits only shrink."""
+"""Each rule finds its smells, plain sentences pass, and limits only shrink."""
 
 from __future__ import annotations
 

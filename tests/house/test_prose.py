@@ -1,4 +1,4 @@
-"""Which prose of a file is found, as what, and at which line."""
+"""Which prose is found in a file, its kind, and its line."""
 
 from __future__ import annotations
 

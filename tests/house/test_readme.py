@@ -1,4 +1,4 @@
-"""The claim that README.md is short, and that its commands are those that are run."""
+"""README.md stays under its length limit, and its commands are the executed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that the site builds without a warning, needs no other host, and has no lost link."""
+"""The site builds without a warning, loads nothing from other hosts, and has no broken link."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.site, pytest.mark.timeout(400)]
-# Attributes by which a browser fetches something, and rel= of links that it does not follow.
+# Attributes whose values a browser fetches, and rel= values of links that it does not follow.
 FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 NOT_FETCHED = {"canonical", "next", "prev"}
 
 
 class Page(HTMLParser):
-    """The ids of a page, what it links to, and what a browser fetches for it."""
+    """The ids of a page, its links, and the files that a browser fetches for it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_links_lead_to_pages_and_to_places_on_them(site: Path, pages: dict[Path,
 def lost_links(site: Path, pages: dict[Path, Page]) -> Iterator[tuple[Path, str]]:
     for path, page in pages.items():
         if path.name == "404.html":
-            continue  # its links begin at the root of a host
+            continue  # its links are relative to the root of the host
         for link in page.links:
             name, _, anchor = link.partition("#")
             if ":" in name:

@@ -1,4 +1,4 @@
-"""The claim that a file tells one story and a function fits a glance."""
+"""Files stay below their length limits, and functions fit on a screen."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("fastdist", "kernels", "tests", "bench")
 SUFFIXES = {".py", ".pyi", ".cu", ".cuh", ".h", ".cpp"}
-# Past 400 lines a file may be telling two stories; one that tells one may go on to the wall.
+# Above 400 lines a file may have two topics; a file with one topic may grow to the hard limit.
 MAX_FILE_LINES = 550
 MAX_FUNCTION_LINES = 60
-# A folder whose names a reader takes in at a glance.
+# The most files that one folder may hold.
 MAX_MODULES = 40
 GENERATED = {"fastdist/__init__.pyi", "fastdist/nn/functional.pyi", "fastdist/tensor/methods.pyi"}
 
@@ -36,14 +36,14 @@ def files(suffixes: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
-    """Yield name, first line and number of lines of every function, nested ones too."""
+    """Yield name, first line and number of lines of every function, including nested ones."""
     for node in statements(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the module and all statements in it, but no expressions: a tenth of all nodes."""
+    """Yield the module and all its statements, but no expressions: a tenth of all nodes."""
     left: list[ast.AST] = [tree]
     while left:
         node = left.pop()
@@ -56,9 +56,9 @@ class Parsed(NamedTuple):
     """The functions, docstrings and imports of one file."""
 
     functions: list[tuple[str, int, int]]
-    docstrings: list[tuple[str, str]]  # by the name of what has it, the file's first
-    imports: list[ast.Import | ast.ImportFrom | ast.Call]  # a call may name a module, too
-    annotations: tuple[int, int]  # how many parameters have one, and of how many it is `Any`
+    docstrings: list[tuple[str, str]]  # by the name of what they document
+    imports: list[ast.Import | ast.ImportFrom | ast.Call]  # a call may import a module too
+    annotations: tuple[int, int]  # how many parameters have one, and how many of these are `Any`
     is_empty: bool
 
 
@@ -68,14 +68,16 @@ IMPORTS_BY_CALL = {"import_module", "__import__"}
 
 @functools.cache
 def parsed() -> dict[str, Parsed]:
-    """Return these parts of every file of Python. They are kept by the digests of the texts, beside
-    compiled code: to parse all files takes 5 s, and few have changed since the last run.
+    """Return the parsed parts of all Python files.
+
+    They are cached next to compiled code by the digest of each text: parsing all files takes 5 s,
+    and few have changed since the last run.
     """
     kept_at = Path(__file__).parent / "__pycache__" / f"parsed-{_digest(Path(__file__))}.pickle"
     kept: dict[bytes, Parsed] = {}
     if kept_at.exists():
         kept = pickle.loads(kept_at.read_bytes())
-    gc.disable()  # trees hold no cycles, and to look at them again and again takes 1.3 of 4.6 s
+    gc.disable()  # syntax trees have no cycles; traversing them repeatedly takes 1.3 of 4.6 s
     try:
         found = {name: (hash_of(text), text) for name, text in files({".py"})}
         now = {key: kept.get(key) or parse(text) for key, text in found.values()}
@@ -95,7 +97,7 @@ def hash_of(text: str) -> bytes:
 
 
 def _keep(path: Path, parts: dict[bytes, Parsed]) -> None:
-    """Write the parts at once, for another process may read them; what older code kept goes."""
+    """Write the cache file atomically, since another process may read it; delete older files."""
     path.parent.mkdir(exist_ok=True)
     for old in path.parent.glob("parsed-*.pickle"):
         old.unlink(missing_ok=True)

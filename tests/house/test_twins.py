@@ -1,4 +1,4 @@
-"""The claim that a kernel has the same name and parameters on the CPU and on CUDA."""
+"""A kernel has the same name and parameters on the CPU and on CUDA."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
-# Kernels without a twin: their ops take tensors on the CPU only, and other devices use expressions
+# Kernels without a CUDA twin: their ops use them on the CPU only, and other devices use expressions
 # (tests/ops/nn/test_norm_slopes.py). See may_fuse in fastdist/ops/reduce/row_slopes.py.
 ON_THE_CPU = {
     "nn.channel_norms.by_known",
@@ -24,12 +24,12 @@ ON_THE_CPU = {
 
 
 def kernels_in(folder: str) -> dict[str, list[str]]:
-    """Return the parameters of each structured kernel: public, fills out, returns nothing."""
+    """Return the parameters of each structured kernel: public, takes `out`, returns None."""
     found = {}
     for path in sorted((KERNELS / folder).rglob("*.py")):
         module = ".".join(path.relative_to(KERNELS / folder).with_suffix("").parts)
         if module == "pointwise.pointwise":
-            continue  # made from scalar bodies, which both sides read
+            continue  # generated from scalar bodies, which both devices share
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 parameters = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]

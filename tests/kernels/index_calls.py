@@ -1,7 +1,7 @@
-"""Calls of every kernel that takes indices, with indices that an axis does not have.
+"""Calls of every kernel that takes indices, with out-of-range indices.
 
-A call gives a kernel an index that was never checked: what a kernel sees where its index changes
-after the check. It is made for the kernels of the CPU and, where `twins` are given, for CUDA's.
+The kernel gets the index without a check, as if it had changed after the check. The calls are made
+on CPU kernels and, where `twins` are given, on CUDA kernels.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from tests.house.test_twins import KERNELS, kernels_in
 
 Array = np.ndarray[Any, Any]
-# Values that no axis here has: far outside, within reach of other memory, and below.
+# Values outside of every axis here: far away, at other mapped memory, and negative.
 BAD = (10**9, 12345, -5, -(10**9), 2**62, -(2**63))
 
-# Parameters of kernels that hold indices, and those that do not. A new name belongs into one.
+# Parameter names of kernels that hold indices, and all others. Add each new name to one list.
 _INDEX_NAMES = """
 index indices letters order pivots places sizes starts table target upto
 """
@@ -65,13 +65,13 @@ def kernels_with_indices() -> dict[str, list[str]]:
 
 
 class Room:
-    """Arrays that lie among canaries: `foreign` says whether a write went outside of them."""
+    """Arrays surrounded by canaries; `foreign` is true after a write outside of the arrays."""
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Array, int, int]] = []
 
     def array(self, values: Any, dtype: Any = None) -> Any:
-        """Return an array of these values, in C order, with much room around it."""
+        """Return an array of these values in C order, with wide canaries around it."""
         given = np.ascontiguousarray(values, dtype)
         before = 1 << 19
         whole = np.full(2 * before + given.nbytes, 0xA5, np.uint8)
@@ -81,12 +81,12 @@ class Room:
         return inside
 
     def spread(self, values: Array, shape: tuple[int, ...]) -> Any:
-        """Return an array of these values that are repeated along axes."""
+        """Return an array of these values, repeated along axes."""
         return np.broadcast_to(self.array(values), shape)
 
     @property
     def foreign(self) -> bool:
-        """Whether something was written around an array."""
+        """Whether memory around an array was written."""
         return any(
             (whole[:begin] != 0xA5).any() or (whole[begin + size :] != 0xA5).any()
             for whole, begin, size in self._arrays
@@ -94,7 +94,7 @@ class Room:
 
 
 def _spoilt(index: Array, bad: int) -> Array:
-    """Return index with one number that is bad, not the first one."""
+    """Return a copy of the index with its middle element replaced by bad."""
     found = np.array(index)
     found.reshape(-1)[found.size // 2] = bad
     return found
@@ -114,7 +114,7 @@ def _call(name: str) -> Callable[[Call], Call]:
 
 
 def _matrices(large: bool) -> tuple[int, int]:
-    # From 4096 numbers on compiled loops serve.
+    # Compiled loops are used from 4096 elements on.
     return (96, 64) if large else (4, 5)
 
 
@@ -350,7 +350,7 @@ for _name in ("losses", "gradient"):
 @_call("nn.weighted_neighbours.weigh")
 def _weigh(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n = 64 if large else 6
-    for place in (n // 2, n + 1 + n // 2):  # among the starts, and among the places
+    for place in (n // 2, n + 1 + n // 2):  # an index among the starts, and one among the positions
         table = np.concatenate([np.arange(n + 1), np.arange(n)])
         table[place] = bad
         x, out = (room.array(np.ones((3, n), np.float32)) for _ in range(2))

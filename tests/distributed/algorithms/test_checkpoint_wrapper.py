@@ -1,4 +1,4 @@
-"""Wrappers that compute a module's activations again."""
+"""Wrappers that recompute a module's activations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local SGD: averagers, the hook that stops reducing, and the optimizer that averages."""
+"""Local SGD: averagers, the hook that stops reducing gradients, and the averaging optimizer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parameter(*values: float, dtype: Any = fd.float32, has_grad: bool = True) ->
 
 def test_parameters_with_gradients_are_brought_to_their_mean() -> None:
     def member(rank: int) -> Any:
-        # float64 keeps what float32 would round off.
+        # float64 keeps a difference that float32 would round away.
         exact = parameter(1.0 + rank * 2**-40, dtype=fd.float64)
         one, frozen = parameter(rank, 3.0), parameter(rank, has_grad=False)
         names = id(one)
@@ -54,7 +54,7 @@ def test_members_outside_of_a_group_keep_their_parameters() -> None:
         utils.average_parameters([one], group)
         return one.tolist()
 
-    # The value of rank 1 is its own.
+    # Rank 1 keeps its own value.
     assert run_members(3, member) == [[1.0], [1.0], [1.0]]
 
 
@@ -118,7 +118,7 @@ def test_neighbours_average_often_and_all_seldom() -> None:
 
 
 class Bucket:
-    """Stands for a bucket of gradients."""
+    """A stand-in for a bucket of gradients."""
 
     def __init__(self, value: float, is_last: bool) -> None:
         self._buffer, self._is_last = fd.tensor([value]), is_last
@@ -164,7 +164,7 @@ def test_the_members_of_a_machine_are_the_subgroup_if_none_is_given(
 
 
 def trained(rank: int, steps: int, resume_at: int) -> list[float]:
-    """Train one number locally, with a mean every second step; save and load in between."""
+    """Train one number locally, averaging every second step; save and reload at step resume_at."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 1.0)
     wrapped = DDP(model)
@@ -195,7 +195,7 @@ def trained(rank: int, steps: int, resume_at: int) -> list[float]:
 def test_members_train_alone_and_meet_in_every_second_step() -> None:
     for resume_at in (-1, 3):
         found = run_members(2, trained, 5, resume_at)
-        # Steps of 0.5 and 1; the mean falls by 0.75.
+        # Local steps of 0.5 and 1, so the mean falls by 0.75 per step.
         assert found[0] == [0.25, -0.25, -1.25, -1.75, -2.75]
         assert found[1] == [0.25, -0.75, -1.25, -2.25, -2.75]
 

@@ -1,4 +1,4 @@
-"""An arena whose owner and borrower are one process, for tests."""
+"""An arena whose owner and borrower are the same process, for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEER = object()
 
 
 class Both:
-    """An arena, and the same seen by a borrower, which here is the same process."""
+    """An arena, together with a borrower's mapping of it in the same process."""
 
     def __init__(self) -> None:
         self.later: list[tuple[float, Callable[[], None]]] = []
@@ -30,7 +30,7 @@ class Both:
         return block
 
     def send(self, array: np.ndarray[Any, Any], message_id: int = 1) -> np.ndarray[Any, Any]:
-        """Return the borrower's copy of an array."""
+        """Send an array, and return the borrower's copy."""
         return borrowed(self.lend(array.data.cast("B"), message_id), array)
 
     def lent(self) -> int:

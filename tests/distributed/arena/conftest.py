@@ -1,4 +1,4 @@
-"""Fixtures of this folder: memory that is lent within one process."""
+"""Fixtures of this folder: an arena within one process."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ def both() -> Iterator[Both]:
     yield both
     close_borrowed(both.arena.id)
     both.arena.close()
-    del both.borrowed  # or its mapping would stay for as long as pytest keeps the fixture
+    del both.borrowed  # otherwise its mapping would live as long as pytest keeps the fixture

@@ -1,4 +1,4 @@
-"""Memory of one process lent to another: who has a block, and what becomes of it."""
+"""Memory that one process lends to another: who owns a block, and when it is freed."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_the_word_of_an_earlier_generation_frees_nothing(both: Both) -> None:
     del block
     both.arena.end(1)
     new = both.lend(bytes(1 << 16), 2)
-    while ARENA_BLOCK.unpack(new)[1] != slot:  # it is used again last
+    while ARENA_BLOCK.unpack(new)[1] != slot:  # freed slots are reused last
         new = both.lend(bytes(1 << 16), 2)
     held = borrow(new, 1 << 16)
     both.borrowed._words[slot * 8 + 1] = 2 * generation + 1
@@ -262,7 +262,7 @@ def test_what_is_sent_again_is_not_lost_with_the_earlier_connection(both: Both) 
     both.later[-1][1]()
     block = borrow(sent, 1 << 16)
     assert block is not REVOKED
-    # It came, so it must not go again: its receiver may have changed it.
+    # It has arrived, so it must not be sent again: its receiver may have changed it.
     assert not both.arena.renew_if_untaken(5)
     del block
     assert not both.arena.renew_if_untaken(5)
@@ -302,7 +302,7 @@ def test_what_is_borrowed_outlives_the_arena(both: Both) -> None:
 def test_the_pages_of_a_dead_owner_go_but_for_those_that_are_held(both: Both) -> None:
     came = both.send(numbers(1 << 17))
     dropped = both.send(numbers(1 << 18))
-    both.arena.end(1)  # the calls are over, but not what was kept of them
+    both.arena.end(1)  # the calls have ended, but their arrays are still in use
     unread = both.lend(bytes(1 << 16))
     del dropped
     assert both.bytes_there() >= 3 << 20
@@ -376,5 +376,5 @@ def test_pages_that_could_not_be_given_back_once_are_given_back_the_next_time(
     for _ in range(3):
         both.run_later()
     assert both.bytes_there() <= PAGE and both.later == []
-    # Nothing of its room was lost.
+    # No part of the arena was lost.
     assert both.arena._free.all() == [(TABLE_BYTES, SIZE)]

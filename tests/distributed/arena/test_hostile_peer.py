@@ -1,4 +1,4 @@
-"""The other side of an arena may write anything into its table, and name any block."""
+"""A hostile peer may write anything into an arena's table, and name any block."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MANY = (1 << 64) - 1
 
 
 class Flipping:
-    """The words of a table, which another processor changes between any two looks at them."""
+    """The words of a table, which another processor changes at random between reads."""
 
     def __init__(self, words: Any, rng: random.Random) -> None:
         self.words, self.rng = words, rng
@@ -76,12 +76,12 @@ def test_a_block_that_is_released_twice_is_free_once(both: Both) -> None:
         assert both.lent() == 0
     assert is_whole(both.arena)
     _, again, later, _ = ARENA_BLOCK.unpack(both.lend(bytes(1 << 16)))
-    both.borrowed._words[again * ROW_WORDS + TAKEN] = 2 * generation + 1  # of the one before
+    both.borrowed._words[again * ROW_WORDS + TAKEN] = 2 * generation + 1  # of its predecessor
     assert both.lent() == 1 and later > generation
 
 
 def is_whole(arena: Arena) -> bool:
-    """Return whether the lent and the free parts make up the whole arena, each part once."""
+    """Return whether the lent and the free ranges cover the arena exactly once."""
     lent = [(block.start, block.end) for block in arena._blocks.values()]
     at = TABLE_BYTES
     for start, end in sorted([*lent, *arena._free.all()]):
@@ -141,7 +141,7 @@ def test_a_block_does_not_come_again_as_another_one(both: Both) -> None:
     block = both.lend(array.data.cast("B"))
     arena, slot, generation, start = ARENA_BLOCK.unpack(block)
     came = borrow(block, array.nbytes)
-    again = borrow(block, array.nbytes)  # a message that comes twice
+    again = borrow(block, array.nbytes)  # a message that arrives twice
     assert address_of(again) == address_of(came)
     for at, size in ((start, array.nbytes + 1), (start, 8), (start + PAGE, array.nbytes)):
         with pytest.raises(MessageError, match="which came as one of"):

@@ -1,4 +1,4 @@
-"""The choice between arena and message, and the refusal for a peer without an arena."""
+"""The choice between arena and message, and the rejection by a peer without an arena."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_lender_that_is_closed_when_it_has_just_opened_lends_nothing(both: Bot
 
 
 class ThenCalled:
-    """A lock; when it is free for the first time something is called."""
+    """A lock that calls a function after its first release."""
 
     def __init__(self, what: Callable[[], object]) -> None:
         self._what: list[Callable[[], object]] = [what]

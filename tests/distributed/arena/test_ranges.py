@@ -1,4 +1,4 @@
-"""Free room: taken lowest first, whole again when all has come back."""
+"""The allocator of free ranges: lowest first, and one whole range after all were returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of this folder: a worker without others, and three with each other."""
+"""Fixtures of this folder: a single worker, and a group of three."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.distributed.workers import Group
 
 @pytest.fixture(scope="module")
 def group(request: pytest.FixtureRequest) -> Iterator[Group]:
-    """Be three workers that run the functions of the test's file."""
+    """Yield a group of three workers that run functions of the test's file."""
     with members(str(request.path), 3, rpc_timeout=30, init_timeout=30) as group:
         yield group
 
 
 @pytest.fixture
 def workers_hold_nothing(group: Group) -> Iterator[None]:
-    """Look, after the test, whether it left a context or a pass at a worker."""
+    """Check after the test that it left no context and no pass in a worker."""
     yield
     assert group.run_all(wait_for_no_context) == [NOTHING] * 3

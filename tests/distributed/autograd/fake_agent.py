@@ -1,4 +1,4 @@
-"""An agent that records the messages to send, and fails where a test wants it to."""
+"""A fake agent that records messages instead of sending them, and fails on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.distributed.lives import ME, Life, begin_anew, life
 
 
 class FakeAgent:
-    """Stands where the process's agent stands; every message is answered at once with None."""
+    """A stand-in for the process's agent; every message is answered immediately with None."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, int, Mapping[str, Any], int]] = []
@@ -31,8 +31,8 @@ class FakeAgent:
         self.unanswered = False
         self.device_maps: dict[int, dict[Device, Device]] = {}
         self.futures: list[Future[Any]] = []
-        self.workers = self  # which find each other
-        # Without a thread: notices are sent when the test says so.
+        self.workers = self  # the fake implements the methods of Workers too
+        # Has no thread: a test decides when notices are sent.
         self.notice_sender = NoticeSender(self.send)
         self.when_sent: Callable[[int], None] = lambda worker_id: None
 
@@ -60,7 +60,7 @@ class FakeAgent:
         return future
 
     def send_direct(self, *request: Any) -> None:
-        """Have no lane free."""
+        """Do nothing, as if no lane were free."""
 
     def device_map_to(self, worker: Life) -> dict[Device, Device]:
         return self.device_maps.get(worker.id, {})
@@ -89,7 +89,7 @@ class FakeAgent:
 
 @contextmanager
 def fake_agent() -> Iterator[FakeAgent]:
-    """Be a process whose agent is a fake one."""
+    """Run this process with a fake agent."""
     begin_anew()
     fake = FakeAgent()
     agents.set_current_agent(fake)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ from tests.distributed.workers import Group
 
 
 def on_worker(rank: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make of a function a test that runs it in worker `rank` of the fixture `group`.
+    """Return a decorator that makes a test run in worker `rank` of the fixture `group`.
 
-    Workers load the file of the test and look the function up by name: they call it as it is.
+    Workers load the test's file, look up the function by name, and call the undecorated function.
     """
 
     def make(body: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""The functions that workers of these tests run, and their group."""
+"""Functions that workers of these tests run, and their group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = {"num_current_backward_passes": 0, "num_autograd_contexts": 0}
 
 
 def wait_for_no_context() -> dict[str, int]:
-    """Return the debug information once it shows nothing, or after five seconds."""
+    """Wait up to five seconds until no context is left, and return the debug information."""
     waiter = threading.Condition()
     with waiter:
         for _ in range(250):
@@ -43,14 +43,14 @@ def sum_times(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mix_at(a: Tensor, b: Tensor, *way: str) -> Tensor:
-    """Mix at the end of a way of workers, and use the arguments at each."""
+    """Pass arguments along the workers in `way`, using them at each, and mix them at the last."""
     if not way:
         return mix(a, b)
     return rpc.rpc_sync(way[0], mix_at, (a * b, b, *way[1:])) + a
 
 
 def mix_along(a: Tensor, b: Tensor, steps: int) -> Tensor:
-    """Do what mix_at does along `steps` workers, in one process."""
+    """Compute the same as mix_at along `steps` workers, in one process."""
     return mix(a, b) if not steps else mix_along(a * b, b, steps - 1) + a
 
 

@@ -26,7 +26,7 @@ _pass_ids = itertools.count(1000)
 
 
 def task_of(context: DistAutogradContext, *roots: Tensor, retain: bool = False) -> DistGraphTask:
-    """Return the task of a new pass, which the context does not know yet."""
+    """Return the task of a new pass that is not registered in the context yet."""
     root = GraphRoot(tuple([root._edge for root in roots]), (), next_sequence_number())
     part = BackwardPass(Terms(context.id, next(_pass_ids), retain))
     sends = [*context._send_functions().values()]
@@ -34,7 +34,7 @@ def task_of(context: DistAutogradContext, *roots: Tensor, retain: bool = False) 
 
 
 def begin(context: DistAutogradContext, *roots: Tensor, retain: bool = False) -> BackwardPass:
-    """Let a new pass begin in the context, and run nothing."""
+    """Register a new pass in the context without running it."""
     task = task_of(context, *roots, retain=retain)
     sends = context._send_functions()
     awaited = {message_id: send.to_worker for message_id, send in sends.items()}
@@ -44,7 +44,7 @@ def begin(context: DistAutogradContext, *roots: Tensor, retain: bool = False) ->
 
 @contextmanager
 def inside(part: BackwardPass) -> Iterator[None]:
-    """Be a thread that runs a Node of a pass."""
+    """Run the block as a thread that runs a Node of a pass."""
     before, running.graph_task = running.graph_task, part.task
     try:
         yield
@@ -53,7 +53,7 @@ def inside(part: BackwardPass) -> Iterator[None]:
 
 
 class End(Node):
-    """A Node at which a graph ends, and that is neither a leaf nor a receive."""
+    """A Node without next edges that is neither a leaf nor a receive."""
 
     def __init__(self, layout: Any) -> None:
         self.seq, self.edges, self.hooks, self.output_layout = (
@@ -65,7 +65,7 @@ class End(Node):
 
 
 class OnlyFirst(fastdist.autograd.Function):
-    """Gives no gradient to its second input."""
+    """Returns no gradient for its second input."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:

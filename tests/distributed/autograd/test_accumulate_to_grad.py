@@ -1,4 +1,4 @@
-"""The claim: on request the leaves of each worker get their gradients into `.grad` as well."""
+"""On request, the leaves of each worker also accumulate their gradients into `.grad`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim: what comes for a send counts once, in its own pass, if that began with the send."""
+"""Gradients that arrive for a send count once, in the pass that started with this send."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.distributed.lives import life
 
 @pytest.fixture
 def context(agent: FakeAgent) -> DistAutogradContext:
-    """Be a context of worker 5, here at worker 3."""
+    """Return a context that worker 5 owns, on this worker 3."""
     return da._init(3).get_or_create_context(5 << 48)
 
 
 def come(context: DistAutogradContext, pass_id: int, **values: float | None) -> Future[None]:
-    """Let gradients come for sends, as in `_7=2.0`; None says that nothing follows from one."""
+    """Deliver gradients to sends: `_7=2.0` is for send 7; None means that no gradient follows."""
     came = [
         Gradients(int(name[1:]), None if value is None else [grad(value)])
         for name, value in values.items()
@@ -66,7 +66,7 @@ def test_a_send_that_still_runs_for_an_earlier_pass_takes_nothing_of_a_later_one
     send = add_send_rpc_backward(context, 7, [x], life(2))
 
     def hold_the_first(grads: tuple[Tensor, ...]) -> None:
-        # Its pass has not failed at the check, and the gradients are taken afterwards.
+        # The pass has not failed when it is checked; its gradients are used only afterwards.
         if threading.current_thread() is first:
             is_inside.set()
             assert may_go_on.wait(10)

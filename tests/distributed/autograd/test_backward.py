@@ -1,4 +1,4 @@
-"""The claim: a backward pass over three workers gives what one process would."""
+"""A backward pass over three workers gives the gradients of one process."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_contexts_of_parallel_threads_are_independent() -> None:
 
 
 def grow(seed: int, depth: int, a: Tensor, b: Tensor, *, here: bool) -> Tensor:
-    """Run a random program, whose calls go to random workers unless all of it shall run here."""
+    """Run a random program whose calls go to random workers, or all run here if `here` is set."""
     rng = random.Random(seed)
     total = (a * b).sin()
     for _ in range(rng.randint(1, 3)):
@@ -202,7 +202,7 @@ def grow(seed: int, depth: int, a: Tensor, b: Tensor, *, here: bool) -> Tensor:
             part = grow(*args, here=True)
         else:
             part = call(kind, to, grow_apart, *args)
-        if rng.random() < 0.8:  # else nobody uses it
+        if rng.random() < 0.8:  # otherwise the result is unused
             total = total + part * factor
     return total
 

@@ -1,4 +1,4 @@
-"""The claim: a worker's part of a pass runs, settles and is over, in this order and once."""
+"""A worker's part of a pass runs, settles and ends, in this order and once each."""
 
 from __future__ import annotations
 
@@ -137,9 +137,9 @@ def test_the_answers_to_all_messages_are_waited_for() -> None:
 def test_gradients_are_added_by_several_threads_at_once_and_none_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Each addition waits until another thread has come by, but for the last ones.
+    # Each addition except the last waits until another thread reaches one.
     context, x, inside = DistAutogradContext(1), leaf(), threading.Barrier(2)
-    # Not by an import: the package has a class of this module's name.
+    # The package exports a class with this module's name, so do not import it.
     module = sys.modules[DistAutogradContext.__module__]
     add = module.add_gradients
 

@@ -1,4 +1,4 @@
-"""The claim: a clean-up that fails is logged, and one that ends with RPC is not."""
+"""A failed clean-up is logged; one that fails because RPC shuts down is not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.distributed.workers import Group, run_group
 
 
 class Warnings(logging.Handler):
-    """The logged texts about contexts."""
+    """Collects log messages about contexts."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -48,8 +48,8 @@ def test_a_shutdown_right_after_a_context_warns_of_nothing() -> None:
 def reach_w1() -> None:
     join({"rpc_timeout": 30})
     if os.environ["RANK"] == "1":
-        # So that it gets the notice while it lives, and nobody gets its answer: known lost workers
-        # get no notices.
+        # w1 gets the notice before its death and never answers: workers known as lost get no
+        # notices.
         never = Future[None]()
         register_handler(rpc.MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, lambda request: never)
     if os.environ["RANK"] == "0":

@@ -1,4 +1,4 @@
-"""The claim: contexts and ids of one worker are kept as PyTorch's container keeps them."""
+"""Contexts and ids of one worker are stored as in PyTorch's container."""
 
 from __future__ import annotations
 
@@ -150,9 +150,9 @@ def test_each_shard_has_its_own_lock_and_is_changed_and_counted_under_it(contain
             total = pool.submit(container.number_of_contexts)
             assert wait([made, total], timeout=0.05).done == set()
             beside = pool.submit(container.get_or_create_context, 1)
-            assert beside.result(10).id == 1  # of the next shard
+            assert beside.result(10).id == 1  # a context of the next shard
             theirs = shard.contexts[0] = DistAutogradContext(0)
-        # Found under the lock, though it was not there when the look-up began.
+        # The second look-up, under the lock, finds it.
         assert made.result(10) is theirs and total.result(10) == 2
 
 
@@ -208,11 +208,11 @@ def test_a_late_message_does_not_bring_a_released_context_back(container: Any) -
 
 
 def test_a_context_that_is_released_before_it_came_does_not_come(container: Any) -> None:
-    # Its first message waits for a thread, and the word of its end does not.
+    # The context's first message waits for a thread; the notice of its end does not.
     container.release_context_if_present(5 << 48, notified_by=life(5))
     with pytest.raises(ContextReleasedError, match="it was released before this message arrived"):
         container.get_or_create_context(5 << 48)
-    # A context that this worker never had leaves no trace.
+    # A notice without a sender about an unknown context has no effect.
     container.release_context_if_present(6 << 48)
     container.get_or_create_context(6 << 48)
 

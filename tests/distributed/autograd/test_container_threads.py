@@ -1,4 +1,4 @@
-"""The claim: a container is one, wherever a thread that asks for it is stopped."""
+"""There is one container, wherever the threads that request it are interrupted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The claim: gradients over several workers have gradients, which are those of one process.
+"""Gradients over several workers can be differentiated again, with the results of one process.
 
-To the last bit where sums are exact: the order in which a leaf's gradients come is another one.
+Results are equal to the last bit only where sums are exact, because the gradients of a leaf arrive
+in a different order.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ WAYS = [("w1",), ("w1", "w2"), ("w1", "w0"), ("w1", "w2", "w0", "w1", "w1")]
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(request: pytest.FixtureRequest) -> None:
-    """Look after tests of the group whether they left a context."""
+    """Check after tests of the group that they left no context."""
     if "group" in request.fixturenames:
         request.getfixturevalue("workers_hold_nothing")
 
@@ -48,7 +49,7 @@ def same(ours: Tensor | None, theirs: Tensor | None) -> bool:
 
 
 def whole(*values: float) -> Tensor:
-    """Return a leaf of whole numbers: what follows from them by products and sums is exact."""
+    """Return a leaf with integer values, whose products and sums are exact."""
     return fastdist.tensor(values, dtype=fastdist.float64, requires_grad=True)
 
 
@@ -67,7 +68,7 @@ def product_along(a: Tensor, b: Tensor, steps: int) -> Tensor:
 
 
 def of_gradients(a: Tensor | None, b: Tensor | None) -> Tensor:
-    """Return a loss of two gradients."""
+    """Return a loss computed from two gradients."""
     assert a is not None and b is not None
     return (a * b).sum() + (b * b).sum()
 

@@ -1,4 +1,4 @@
-"""The claim: roots, tasks and gradients are as in PyTorch's distributed engine."""
+"""Roots, tasks and gradients behave as in PyTorch's distributed engine."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_a_gradient_that_the_pass_made_is_taken_over(
     agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, given = leaf(), []
-    _ = x * 3  # where an op meets a layout for the first time it goes the long way, and copies
+    _ = x * 3  # the first call with a layout takes the general path, which copies
     keep = DistAutogradContext.accumulate_grad
 
     def note(self: DistAutogradContext, accumulator: Any, grad: Tensor, mine: bool) -> None:
@@ -241,7 +241,7 @@ def test_a_gradient_that_others_may_hold_is_copied() -> None:
     context, accumulator = DistAutogradContext(1), accumulator_of(leaf())
     grad = fastdist.ones(2, dtype=fastdist.float64)
     context.accumulate_grad(accumulator, grad, mine=False)
-    grad.fill_(7.0)  # whoever else has it may do so
+    grad.fill_(7.0)  # another holder may modify it
     context.accumulate_grad(accumulator, fastdist.ones(2, dtype=fastdist.float64), mine=False)
     (total,) = context.gradients().values()
     assert total.tolist() == [2.0, 2.0] and grad.tolist() == [7.0, 7.0]
@@ -289,7 +289,7 @@ def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
     context = da._init(3).get_or_create_context(5 << 48)
 
     def begin_too_late(*args: Any) -> Any:
-        # Gradients that came at the same time begin the pass first, and it may end at once.
+        # Gradients that arrive at the same time start the pass first, and it may end immediately.
         part, task, is_new = begin(*args)
         found = begin(*args) if is_begun else None
         assert is_new and found in (None, (part, task, False))
@@ -304,7 +304,7 @@ def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
 
 
 def test_no_pass_begins_in_a_context_that_ends_meanwhile(agent: FakeAgent) -> None:
-    # It ends after a message has found it: nobody would end the pass.
+    # The context ends after a message has looked it up, so nothing would end the pass.
     context = da._init(3).get_or_create_context(5 << 48)
     add_send_rpc_backward(context, 7, [leaf() * 2], life(2))
     add_send_rpc_backward(context, 8, [leaf() * 2], life(2))
@@ -326,7 +326,7 @@ def test_a_pass_that_begins_while_its_context_is_released_is_ended(
     begun: list[Any] = []
 
     def close() -> set[int]:
-        # Just before it: later it is refused.
+        # Start a pass just before the context closes; afterwards it would be rejected.
         begun.append(dist_engine()._begin(context, GraphRoot((), (), 0), Terms(context.id, 9)))
         return DistAutogradContext.close(context)
 

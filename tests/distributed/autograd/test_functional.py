@@ -1,6 +1,6 @@
-"""The claim: products with Jacobians and Hessians over several workers are those of one process.
+"""Jacobian and Hessian products over several workers equal those of one process.
 
-The workers are in strict mode: what travels names nothing that others may not.
+The workers are in strict mode, so messages may only name allowed functions and classes.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def has_grad(w: rpc.RRef[Tensor]) -> bool:
 
 @rpc.export
 def mirrors() -> int:
-    """Return how many levels of others are here, once there are none or after ten seconds.
+    """Wait up to ten seconds until no mirrors are left, and return their number.
 
-    Word of a level's end goes by the lane that all share: this call may overtake it.
+    The notice that a level ended is sent over the shared lane, so this call may overtake it.
     """
     deadline, waiter = time.monotonic() + 10, threading.Event()
     while (number := tangent_store().number_of_mirrors()) and time.monotonic() < deadline:
@@ -259,7 +259,7 @@ BACKWARDS = {
 @on_worker(0)
 def test_what_differentiates_backwards_in_one_process_refuses_a_call_to_another(name: str) -> None:
     x = leaf(1).detach()
-    # As in torch, nothing would show that the zeros are wrong.
+    # Without the error the gradient would silently be zero, as in torch.
     with pytest.raises(
         GraphError,
         match=r"^rpc: doubled on worker 'w1' \(rank 1\): it would receive a tensor that func",

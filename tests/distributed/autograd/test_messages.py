@@ -1,4 +1,4 @@
-"""The claim: messages are wrapped as PyTorch wraps them, down to the bytes."""
+"""Messages are wrapped as in PyTorch, down to the bytes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def leaf() -> Tensor:
 
 
 def request(kind: MessageType, *tensors: Tensor, to: int = 1) -> Message:
-    """Return a request as it leaves, through all interceptors."""
+    """Return an outgoing request after all interceptors."""
     message = Message(kind, peer=life(to), tensors=list(tensors))
     interceptors.request_out(message)
     return message
 
 
 def arrived(message: Message, tensors: list[Tensor], requires_grad: list[bool]) -> Message:
-    """Return the message that a peer makes of one that left."""
+    """Return the message that a peer reconstructs from a sent one."""
     other = Message(message.type, peer=life(3), tensors=tensors, metadata=message.metadata)
     other.inner_type, other.autograd = message.inner_type, message.autograd
     other.requires_grad = requires_grad
@@ -161,7 +161,7 @@ def test_a_wrapped_request_makes_its_context_current_while_it_runs(agent: FakeAg
     with da.context() as theirs:
         sent = request(MessageType.PYTHON_CALL)
         assert da._current_context()._send_functions() == {}
-    da._stop(), da._init(3)  # as on another worker, where nothing of it is known
+    da._stop(), da._init(3)  # forget the context, as on another worker
     came = arrived(sent, [], [])
     with interceptors.request_in(came):  # type: ignore[union-attr]
         assert da.current_context_id() == theirs
@@ -230,7 +230,7 @@ def test_nothing_of_a_context_that_ends_meanwhile_goes_to_who_would_not_hear_of_
 ) -> None:
     with da.context() as context_id:
         context, asked = da._current_context(), request(MessageType.PYTHON_CALL, to=1)
-        # It ends between the moment in which another thread finds it and the next.
+        # The context ends right after another thread has looked it up.
         monkeypatch.setattr(da._init(3), "current_context", lambda: context)
         monkeypatch.setattr(da._init(3), "find_context", lambda context_id: context)
         da._release_context(context_id)
@@ -267,7 +267,7 @@ def test_an_answer_brings_no_context_back_whose_owner_is_lost(agent: FakeAgent) 
     life(5).is_dead = True
     handle_lost_worker(life(5))
     for shard in container.shards:
-        shard.released.clear()  # a minute later
+        shard.released.clear()  # as after a minute
     came = arrived(asked, [leaf().detach()], [True])
     with pytest.raises(
         WorkerLostError, match=r"^worker 'w5' \(rank 5\), in whose context this was sent, was lost"
@@ -277,7 +277,7 @@ def test_an_answer_brings_no_context_back_whose_owner_is_lost(agent: FakeAgent) 
 
 
 class DiesMeanwhile(Life):
-    """Is alive when it is looked at for the first time, and never again."""
+    """Reports to be alive at the first check, and dead at all later ones."""
 
     def __init__(self, rank: int) -> None:
         self._looks = iter([False])
@@ -311,7 +311,7 @@ def test_a_worker_that_is_lost_while_its_request_begins_brings_no_context(
 def test_a_request_that_comes_too_late_to_run_is_known_to_a_pass_all_the_same(
     agent: FakeAgent,
 ) -> None:
-    # Its sender waits, in a pass, for word of the tensors in it.
+    # Its sender runs a pass that waits for a message about these tensors.
     with da.context():
         left = request(MessageType.PYTHON_CALL, leaf())
     message = Message(
@@ -346,7 +346,7 @@ def test_a_clean_up_is_passed_on_once_and_not_to_where_it_came_from(agent: FakeA
 
 @pytest.mark.parametrize("array", [np.ones(4), np.ones((2, 4))[:, 1:]])
 def test_gradients_that_arrive_in_one_buffer_get_memory_of_their_own(array: Any) -> None:
-    # As those of x + y do; whoever adds to one must not add to the other.
+    # The gradients of x + y, for example, share memory; adding to one must not change the other.
     tensors, requires_grad = unpack_tensors(*pack_tensors([from_array(array), from_array(array)]))
     assert np.shares_memory(*[tensor._array for tensor in tensors]) and not any(requires_grad)
     alone = from_array(np.zeros(2))

@@ -1,4 +1,4 @@
-"""The claim: gradients wait for others to one worker while what is done meanwhile is light."""
+"""Gradients for one worker are batched while the remaining work is light."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_gradients_wait_for_the_first_heavy_node_or_until_the_oldest_has_waited_
         now[0] += 0.5 * HOLD_S
         assert outbox.is_due(0)
         outbox.flush()
-        # The next ones start a new wait.
+        # Later gradients start a new wait.
         outbox.add(life(1), Gradients(7, [fastdist.ones(2)]))
         assert not outbox.is_due(0)
         outbox.flush()
@@ -46,7 +46,7 @@ def test_gradients_that_arrive_in_one_piece_of_memory_are_parted() -> None:
     for number, one in enumerate(found, 1):
         one.fill_(float(number))
     assert [one.tolist() for one in found] == [[1.0] * 4, [2.0] * 2, [3.0] * 4]
-    # The first, and whoever lies alone, needs no copy.
+    # The first of overlapping tensors, and tensors that overlap with none, need no copy.
     assert found[0] is together and found[2] is apart
 
 

@@ -1,4 +1,4 @@
-"""The claim: one worker's part of a pass begins, fails and ends as in PyTorch's engine."""
+"""One worker's part of a pass begins, fails and ends as in PyTorch's engine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_an_error_puts_the_threads_state_back(agent: FakeAgent) -> None:
     with da.context() as context_id:
         with pytest.raises(ZeroDivisionError, match=r"^Error on Node 3: division by zero") as one:
             da.backward(context_id, [y.sum()])
-        # As PyTorch's passes raise it; to others it goes as what it was.
+        # The local error is a RuntimeError, as in PyTorch; other workers receive the original
+        # class.
         assert isinstance(one.value, RuntimeError)
         assert type(pickle.loads(pickle.dumps(one.value))) is ZeroDivisionError
         assert da.current_context_id() == context_id and fastdist.is_grad_enabled()
@@ -87,7 +88,7 @@ def test_a_context_released_during_a_pass_ends_it(agent: FakeAgent) -> None:
 
 
 class NeedsTwo(Exception):
-    """An exception that cannot be made from a text alone."""
+    """An exception that cannot be created from a text alone."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(f"{first} and {second}")
@@ -130,7 +131,7 @@ def test_a_pass_does_not_wait_for_messages_of_an_earlier_one(agent: FakeAgent) -
 
 
 def test_what_an_earlier_pass_still_does_is_nothing_to_a_later_one(agent: FakeAgent) -> None:
-    # A hook may take long, and the pass be given up elsewhere meanwhile.
+    # A hook may take long, and another worker may end the pass meanwhile.
     is_inside, may_go_on = threading.Event(), threading.Event()
 
     def take_long(grad: Tensor) -> None:
@@ -208,7 +209,7 @@ def test_passes_of_two_roots_at_once_are_told_what_is_wrong(agent: FakeAgent) ->
 def go(
     context: DistAutogradContext, message_id: int, *, pass_id: int = 1, retain: bool = False
 ) -> Future[None]:
-    """Let a gradient of ones come for one send."""
+    """Deliver a gradient of ones to one send."""
     ones = (fastdist.ones(2, dtype=fastdist.float64),)
     done, batch = dist_engine().execute_send_functions_async(
         context, [Gradients(message_id, ones)], Terms(context.id, pass_id, retain), fresh=False
@@ -228,13 +229,13 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
     assert dist_engine().number_of_passes() == 1
     assert go(context, 6).done() and not first.done()
     assert go(context, 7).done() and first.done()
-    # The thread that did the work is left as it was.
+    # The state of the executing thread is restored.
     assert da.current_context_id() == -1 and current_outbox() is None
     assert context.gradients()[x].tolist() == [3.0, 3.0]
 
 
 def send_on(agent: FakeAgent) -> tuple[Future[Any], Future[Any]]:
-    """Let a gradient come that is sent on; return the answer to it, and that which it waits for."""
+    """Deliver a gradient that is sent on; return the reply to it, and the awaited answer."""
     agent.unanswered = True
     context, x = DistAutogradContext(1), leaf().detach()
     x._edge = RecvRpcBackward(context, 9, life(2), (x._layout,))
@@ -395,7 +396,7 @@ def test_threads_run_one_pass_together(agent: FakeAgent) -> None:
     context, x, together = DistAutogradContext(1), leaf(), threading.Barrier(2)
 
     def meet(grad: Tensor) -> None:
-        together.wait(10)  # only if both threads are inside of the pass at once
+        together.wait(10)  # passes only if both threads are inside the pass together
 
     for message_id in (5, 6):
         y = x * 2

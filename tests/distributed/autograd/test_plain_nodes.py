@@ -1,4 +1,4 @@
-"""The claim: a Node that needs nothing besides runs as by the engine, and without it."""
+"""A Node without hooks or special state runs on the short path as it does in the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.distributed.lives import life
 
 
 class Both(Function):
-    """Two outputs, of different lengths."""
+    """Returns two outputs of different lengths."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,7 +64,7 @@ def gradients(graph: Callable[[Tensor, Tensor], Tensor], around: Any = None) -> 
 
 @pytest.fixture
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of Nodes that the engine runs from now on."""
+    """Return a list that collects the names of Nodes that the engine runs."""
     names: list[str] = []
     evaluate = Engine._evaluate
 
@@ -148,7 +148,7 @@ ROWS = 1 + LIGHT // 128
 
 
 def received(message_id: int, rows: int = ROWS) -> Tensor:
-    """Return a tensor that came from worker 1, in the context that is open."""
+    """Return a tensor received from worker 1 in the current context."""
     x: Tensor = fastdist.arange(rows * 2.0).reshape(rows, 2)
     context = da._current_context()
     receive = RecvRpcBackward(context, message_id, life(1), (x._layout,))
@@ -158,7 +158,7 @@ def received(message_id: int, rows: int = ROWS) -> Tensor:
 
 
 def note_gradients_there(agent: FakeAgent, context_id: int) -> list[int]:
-    """Return a list of how many leaves have a gradient whenever gradients leave."""
+    """Return a list that collects the number of leaves with a gradient when gradients are sent."""
     there: list[int] = []
     agent.when_sent = lambda _: there.append(len(da.get_gradients(context_id)))
     return there

@@ -1,4 +1,4 @@
-"""The claim: a pass begins with a gradient that is right for the op, on streams that are kept."""
+"""A pass starts with a gradient that suits the root's op, on streams that are restored."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_requires_no_grad_is_no_part_of_a_pass(agent: FakeAgent, run: Run) 
 
 @pytest.fixture
 def lazy_sim() -> Iterator[SimBackend]:
-    """A device that works only when waited for, so that a wait that is missing shows."""
+    """Yield a device that works only when waited for, so that a missing wait is detected."""
     sim = cast(SimBackend, backend_of("sim"))
     sim.behaviour.lazy = True
     yield sim
@@ -115,7 +115,7 @@ def lazy_sim() -> Iterator[SimBackend]:
 
 
 class Stop(fastdist.autograd.Function):
-    """Has a gradient, and gives none on: no stream follows the one that it was made on."""
+    """Receives a gradient and passes none on, so no later stream waits for its stream."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def test_who_asked_for_a_pass_sees_what_it_did_on_other_streams(
         run(loss)
     except ZeroDivisionError:
         assert fails
-    # Made on a stream that this thread is not on.
+    # The gradient was computed on another stream than this thread's.
     assert y.grad is not None and y.grad.to("cpu").tolist() == [6.0] * 100
 
 

@@ -1,6 +1,6 @@
-"""The claim: what is sparse stays so between workers, and gradients of few rows cost these rows.
+"""Sparse tensors stay sparse between workers; gradients of a few rows cost only these rows.
 
-The workers are in strict mode: what travels names nothing that others may not.
+The workers are in strict mode, so messages may only name allowed functions and classes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def group() -> Iterator[Group]:
 
 
 def let_others() -> None:
-    """Load this file, with what it exports, and allow what it has from elsewhere."""
+    """Load this file, which exports functions, and allow a class from elsewhere."""
     rpc.allow("fastdist.optim.sparse_adam.SparseAdam")
 
 

@@ -1,4 +1,4 @@
-"""The claim: a pass is ended as stuck only when two rounds agree that nothing moves anywhere."""
+"""A pass fails as stalled only if two rounds of queries agree that nothing moves on any worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AT_REST: Round = {ME: told(0, 2, 1), OTHER: told(0, 1, 2, 77), WAITED_FOR: told(
 
 @pytest.fixture
 def rounds(agent: FakeAgent, monkeypatch: pytest.MonkeyPatch) -> list[Round | None]:
-    """Be asked for answers that the test gives, and be the only ones to know worker names."""
+    """Replace the rounds of queries by answers from a list, and descriptions by a short text."""
     answers: list[Round | None] = []
     monkeypatch.setattr(stall, "_ask_round", lambda *_: answers.pop(0))
     monkeypatch.setattr(stall, "_describe", lambda found, context: f"stuck: {found}")
@@ -66,7 +66,7 @@ def test_two_equal_rounds_at_rest_end_a_pass(rounds: list[Round | None]) -> None
     [
         {ME: told(1, 2, 1), OTHER: told(0, 1, 2, 77)},  # a Node runs
         {ME: told(0, 2, 0), OTHER: told(0, 1, 2, 77)},  # a gradient is on its way
-        None,  # somebody did not answer
+        None,  # a worker did not answer
     ],
 )
 def test_rounds_in_which_something_may_move_are_asked_again(
@@ -125,7 +125,7 @@ def test_who_cannot_begin_does_not_keep_a_pass_that_is_at_rest(
     begun: list[Future[Any]] = []
     with pytest.raises(GraphError, match="stuck"):
         wait_for_pass(*a_pass(is_auto=True), never, begun)
-    # It gets one request, however often it is found asleep.
+    # The sleeping worker gets one request, however many rounds find it asleep.
     assert begun == agent.futures and len(begun) == 1
 
 
@@ -147,7 +147,7 @@ def test_what_fails_where_a_worker_was_asked_to_begin_ends_the_pass(agent: FakeA
 
 
 def test_a_pass_in_which_no_send_waits_has_not_come_to_rest(rounds: list[Round | None]) -> None:
-    # Its answers may be held up by a connection that is cut.
+    # The answers it waits for may be delayed by a broken connection.
     answers_come = {ME: told(0, 1, 1), OTHER: told(0, 1, 1)}
     rounds += [answers_come, answers_come, answers_come]
     waits = iter([False, False, False, True])
@@ -158,7 +158,7 @@ def test_a_pass_in_which_no_send_waits_has_not_come_to_rest(rounds: list[Round |
 def test_a_pass_at_rest_that_waits_for_who_is_gone_ends_by_its_loss(
     rounds: list[Round | None],
 ) -> None:
-    # The root has got the error, and the waiter has not.
+    # The root has learned of the loss; the worker that waits has not.
     without = {ME: told(0, 2, 1), OTHER: told(0, 1, 2, 77)}
     rounds += [without, without]
     with pytest.raises(

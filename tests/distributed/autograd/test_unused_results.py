@@ -1,4 +1,4 @@
-"""The claim: results that nobody uses have no gradients, and stop no pass."""
+"""Unused results have no gradients, and do not block a pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 @contextmanager
 def asking_after(timeout_s: float) -> Iterator[None]:
-    """Let a root ask round once it has waited this long; calls inside would expire as soon."""
+    """Set how long a root waits before it queries workers; calls inside get the same timeout."""
     rpc._set_rpc_timeout(timeout_s)
     try:
         yield
@@ -86,10 +86,10 @@ def test_results_that_nobody_uses_have_no_gradients() -> None:
     with da.context() as context_id:
         for to in ("w0", "w1", "w2"):
             rpc.rpc_sync(to, first_of, (b,))
-            rpc.rpc_sync(to, type, (c,))  # gives nothing that could have a gradient
+            rpc.rpc_sync(to, type, (c,))  # returns nothing differentiable
             rpc.rpc_sync(to, call_and_forget_all, (c,))
         used = rpc.rpc_sync("w1", call_and_forget, (a,))
-        # Leads to a call without a result, and to nothing else.
+        # The result leads only to a call without a result.
         rpc.rpc_sync("w1", type, (rpc.rpc_sync("w1", first_of, (c,)) * 2,))
         da.backward(context_id, [used.sum()])
         found = da.get_gradients(context_id)
@@ -122,7 +122,7 @@ def test_an_answer_without_a_gradient_does_not_slow_a_pass_down() -> None:
             da.backward(context_id, [used.sum()])
             took_s.append(time.monotonic() - began)
             assert da.get_gradients(context_id)[a].sum().item() == 2.0 * a.numel()
-    # The machine may be busy, but not each time.
+    # The machine may be busy during some runs, but not during all.
     assert min(took_s) < 0.15
 
 
@@ -147,7 +147,7 @@ def test_a_pass_of_one_process_says_that_it_does_not_reach_the_others() -> None:
 
 
 def fail_in_queue(a: Tensor) -> None:
-    """Give a call up that then still waits for a thread at its callee."""
+    """Let a call time out that still waits for a thread at its callee."""
     threads = get_current_agent().options.num_worker_threads  # type: ignore[attr-defined]
     gate = f"queued in {da.current_context_id()}"
     held = [outside(rpc.rpc_async, "w1", be_held, (gate,)) for _ in range(threads)]
@@ -158,20 +158,20 @@ def fail_in_queue(a: Tensor) -> None:
 
 
 def be_held(gate: str) -> str:
-    """Hold a thread: one that waits for a call itself would lend its place."""
+    """Block a pool thread; a thread that waits for a call would serve other calls meanwhile."""
     opened = threading.Event()
     waits = rpc.rpc_async("w0", wait_at, (gate,))
-    waits.when_done(lambda done: opened.set())  # by no thread of the pool
+    waits.when_done(lambda done: opened.set())  # not run by a thread of the pool
     opened.wait(60)
     return str(waits.value())
 
 
 def fail_before_the_answer(a: Tensor) -> None:
-    """Give a call up whose result then comes to nobody."""
+    """Let a call time out whose result arrives afterwards."""
     context_id = da.current_context_id()
     gate = f"late in {context_id}"
     late = rpc.rpc_async("w1", double_late, (a, gate), timeout=20)
-    # A callee that comes to it when its time is over does not run it.
+    # The callee does not run a call whose timeout has passed before it starts.
     outside(rpc.rpc_sync, "w1", wait_for_arrivals, (gate, 1))
     let_time_pass(25)
     with pytest.raises(RpcTimeoutError):
@@ -182,7 +182,7 @@ def fail_before_the_answer(a: Tensor) -> None:
 
 
 def let_time_pass(seconds: float) -> None:
-    """Let the calls of this worker expire that have no more time than this."""
+    """Let all calls of this worker expire whose timeout is at most this long."""
     timeouts = get_current_agent().client.progress.timeouts  # type: ignore[attr-defined]
     for call in timeouts.expire(time.monotonic() + seconds):
         call.expire()
@@ -194,7 +194,7 @@ def double_late(a: Tensor, gate: str) -> Tensor:
 
 
 def fail_to_leave(a: Tensor) -> None:
-    """Make a call that never leaves."""
+    """Make a call that is never sent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(get_current_agent().client, "write", refuse)  # type: ignore[attr-defined]
         failed = rpc.rpc_async("w1", first_of, (a,))

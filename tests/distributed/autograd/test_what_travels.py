@@ -1,4 +1,4 @@
-"""The claim: a device map that travels brings gradients back, and no more is wrapped than must."""
+"""Device maps sent with messages direct the gradients; only differentiable calls are wrapped."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def group(kind: str) -> Iterator[Group]:
 
 
 def maps_here(*tensors: Tensor) -> list[dict[str, str]]:
-    """Return, of each receive of the current context, by which map its gradients go back."""
+    """Return the device map for the gradients of each receive in the current context."""
     return [
         {str(mine): str(theirs) for mine, theirs in receive.device_map.items()}
         for receive in da._current_context()._recv_functions().values()
@@ -73,7 +73,7 @@ def test_a_receive_keeps_the_map_by_which_its_tensors_came_turned_round(kind: st
     with da.context() as context_id:
         z, there = rpc.rpc_sync("w1", sum_and_maps, (x, y))
         assert there == [{f"{kind}:1": f"{kind}:0", f"{kind}:0": f"{kind}:1"}]
-        # The result came back by the caller's map: its gradients use it.
+        # The result came back by the caller's device map, so its gradients use that map.
         assert str(z.device) == f"{kind}:0"
         assert maps_here() == [{f"{kind}:0": f"{kind}:1", f"{kind}:1": f"{kind}:0"}]
         da.backward(context_id, [z.sum()])
@@ -86,7 +86,7 @@ _words: list[dict[str, Any]] = []
 
 
 def listen_for_gradients() -> None:
-    """Record, in this worker, the metadata of incoming gradients."""
+    """Record the metadata of gradients that arrive in this worker."""
     from fastdist.distributed.rpc import handlers
 
     handle = handlers.handler_of(BACKWARD)
@@ -110,10 +110,10 @@ def test_gradients_say_where_the_map_leads_them(kind: str) -> None:
     x = fastdist.ones(2, device=f"{kind}:1", requires_grad=True)
     with da.context() as context_id:
         z, _ = rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
-        # Not auto: a root that waits for long asks the others to begin, which says no devices.
+        # Not auto mode: its requests to begin a pass carry no devices.
         da.backward(context_id, [z.sum()], mode="fast")
         (known,) = da._current_context()._recv_functions()
-    # That of the result, which was on the device 0 there.
+    # The device of the result on w1, which was device 0.
     assert rpc.rpc_sync("w1", devices_told) == [(f"{kind}:0",)] and known >> 48 == 1
 
 
@@ -147,13 +147,13 @@ def test_devices_that_do_not_fit_the_gradients_are_refused(devices: Any) -> None
 @on_worker(0)
 def test_an_op_under_no_grad_is_not_wrapped() -> None:
     a = leaf(1, 2)
-    rpc.rpc_sync("w1", wait_for_no_context)  # that of the test before may end a little later
+    rpc.rpc_sync("w1", wait_for_no_context)  # the context of an earlier test may end a little later
     with da.context() as context_id:
         with fastdist.no_grad():
             total = rpc.rpc_sync("w1", fastdist.add, (a, a))
         assert contexts_of("w1") == 0 and total.is_leaf
         assert da._current_context()._known_worker_ids() == set()
         assert da._current_context()._send_functions() == {}
-        # Outside of it the same is.
+        # The same call outside no_grad is recorded.
         da.backward(context_id, [rpc.rpc_sync("w1", fastdist.add, (a, a)).sum()])
         assert contexts_of("w1") == 1 and (da.get_gradients(context_id)[a].numpy() == 2).all()

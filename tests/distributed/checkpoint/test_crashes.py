@@ -1,4 +1,4 @@
-"""The claim that a process which ends at any step of a save loses no checkpoint that was there."""
+"""A process that dies at any step of a save loses no earlier checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fastdist
 
-# For each step at which a save changes the disk, a child ends right before it, as by SIGKILL.
+# For each step of a save that changes the disk, a child dies right before it, as by SIGKILL.
 _PROGRAM = """
 import os
 import fastdist

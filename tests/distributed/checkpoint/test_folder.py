@@ -1,4 +1,4 @@
-"""The claim that a checkpoint is there whole or not at all, and that rubbish goes."""
+"""A checkpoint exists completely or not at all, and leftover files are removed."""
 
 from __future__ import annotations
 
@@ -202,11 +202,12 @@ def test_an_old_checkpoint_that_cannot_go_does_not_take_the_new_one_along(
     assert load(dcp.latest(tmp_path, verify=True)) == 2
 
 
-# ---- manifests that were made to harm -----------------------------------------------------------
+# # ---- malicious manifests
+# --------------------------------------------------------------------------
 
 
 def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a manifest, with checksums that hold."""
+    """Change a manifest, and update its checksums."""
     head, body, _ = (folder / manifest.NAME).read_bytes().split(b"\n")
     content = json.loads(body)
     change(content)

@@ -1,4 +1,4 @@
-"""The claim that the workers of a job save one checkpoint, and load it wherever things are then."""
+"""The workers of a job save one checkpoint, and load it onto any number of workers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def group() -> Iterator[Group]:
 
 
 class Part(nn.Module):
-    """Some layers of a model, under their names in it."""
+    """Some layers of a model, under their names in the whole model."""
 
     def __init__(self, first: int, count: int, seed: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Part(nn.Module):
 
 
 class Split:
-    """A model of four layers, spread over workers, and its optimiser."""
+    """A model of four layers, spread over workers, and its optimizer."""
 
     def __init__(self, *places: tuple[str, int], seed: int = 0) -> None:
         self.parts, first = [], 0
@@ -96,7 +96,7 @@ def fill_disk(is_full: bool) -> None:
 
 
 def save_at_gate(gate: str) -> None:
-    """Let this worker write its parts only when a gate is opened."""
+    """Make this worker write its parts only after a gate is opened."""
 
     def save(*args: Any) -> None:
         wait_at(gate)
@@ -215,7 +215,7 @@ def test_a_load_that_one_worker_cannot_do_changes_nothing_on_any(tmp_path: Path)
 
 
 class Position:
-    """Where a worker is in its data."""
+    """A worker's position in its data."""
 
     def __init__(self) -> None:
         self.at: list[int] = []
@@ -417,7 +417,7 @@ def test_a_worker_killed_while_it_writes_fails_the_save_with_its_name(
 
 
 def wait_for_parts(folder: str, number: int) -> None:
-    """Wait until so many workers have written their parts."""
+    """Wait until `number` workers have written their parts."""
     deadline = time.monotonic() + DEADLINE_S
     while sum(name.endswith(".pt") for _, _, names in os.walk(folder) for name in names) < number:
         assert time.monotonic() < deadline, f"no {number} parts in {folder!r}"

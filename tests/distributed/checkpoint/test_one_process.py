@@ -1,4 +1,4 @@
-"""The claim that one process saves and loads all that it has, bit for bit, or changes nothing."""
+"""One process saves and loads all its state bit for bit, or changes nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def shard_of(folder: Path) -> Path:
     return next(folder.glob("*.pt"))
 
 
-# ---- what comes back ----------------------------------------------------------------------------
+# # ---- what is restored
+# -----------------------------------------------------------------------------
 
 
 def test_training_goes_on_bit_for_bit_where_it_was_saved(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_every_stream_of_random_numbers_goes_on(tmp_path: Path) -> None:
     def drawn() -> list[float]:
         return [fastdist.rand(1).item(), random.random(), float(np.random.rand())]  # noqa: NPY002
 
-    drawn()  # which loads NumPy's: a stream that nobody has used is in no state
+    drawn()  # loads NumPy's generator; an unused stream is not saved
     dcp.save({"rng": dcp.RngState()}, checkpoint_id=tmp_path)
     expected = drawn()
     dcp.load({"rng": dcp.RngState()}, checkpoint_id=tmp_path)
@@ -341,14 +342,15 @@ def full(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-# ---- what is refused ----------------------------------------------------------------------------
+# # ---- what is rejected
+# -----------------------------------------------------------------------------
 
 
 def test_a_value_that_would_need_code_to_load_is_refused_with_its_key(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"'a\.b' of the state dict is a \w*Path, which could"):
         dcp.save({"a": {"b": tmp_path}, "c": 1}, checkpoint_id=tmp_path / "a")
     assert not (tmp_path / "a").exists()
-    # A value that does not even pickle is named in the same way.
+    # A value that cannot be pickled is named in the same way.
     with pytest.raises(TypeError, match=r"'a\.b' of the state dict is a lock, which could not"):
         dcp.save({"a": {"b": threading.Lock()}}, checkpoint_id=tmp_path / "2")
 

@@ -1,4 +1,4 @@
-"""A manifest names ordinary files in its folder, each once; others are refused in words."""
+"""A manifest may only name ordinary files in its folder, once each; others are rejected."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fastdist.distributed.checkpoint.manifest import NAME
 
 
 def saved(folder: Path) -> str:
-    """Save a checkpoint; return the name of its one file."""
+    """Save a checkpoint; return the name of its only file."""
     dcp.save({"x": fastdist.ones(3), "n": 2}, checkpoint_id=folder)
     (name,) = [one for one in os.listdir(folder) if one != NAME]
     return name
 
 
 def rewrite(folder: Path, change: Any) -> None:
-    """Let a manifest hold what change makes of its second line, with a checksum that fits."""
+    """Replace the second line of a manifest by `change` of it, with a matching checksum."""
     first, body, _ = (folder / NAME).read_bytes().split(b"\n")
     body = change(body)
     head = json.loads(first)
@@ -61,7 +61,7 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dcp.CheckpointException, match=r"a link to .*elsewhere.*, outside of"):
         load(folder)
     assert dcp.latest(tmp_path) is None
-    # Within the folder, or to the folder, links are what they stand for.
+    # Links that stay within the folder, or lead to the folder, are followed.
     (folder / own).unlink()
     os.rename(elsewhere, folder / "renamed")
     (folder / own).symlink_to("renamed")

@@ -1,4 +1,4 @@
-"""Models and batches for tests of data-parallel training, and the same on one process."""
+"""Models and batches for tests of data-parallel training, with references on one process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DDP = nn.parallel.DistributedDataParallel
 
 
 class Mlp(nn.Module):
-    """Three layers, in float64."""
+    """Three layers in float64."""
 
     def __init__(self, width: int = 4) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Mlp(nn.Module):
 
 
 class TwoHeads(nn.Module):
-    """Two layers; a forward pass uses those that its argument names."""
+    """Two layers; the argument `uses` of a forward pass names the layers to run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class TwoHeads(nn.Module):
 
 
 def seeded(make: Callable[[], nn.Module], seed: int = 0) -> Any:
-    """Return a model with the same weights each time."""
+    """Return a model with the same weights in each call."""
     model = make()
     draw = np.random.default_rng(seed)
     with fd.no_grad():
@@ -55,7 +55,7 @@ def batch(rank: int, rows: int = 4, columns: int = 3) -> fd.Tensor:
 
 
 def grads(model: nn.Module) -> list[Any]:
-    """Return the gradients as lists, None where there is none."""
+    """Return the gradients as lists; None for a parameter without one."""
     return [None if one.grad is None else one.grad.tolist() for one in model.parameters()]
 
 
@@ -67,7 +67,7 @@ def grads_of_whole(make: Callable[[], nn.Module], size: int, loss: Callable[...,
 
 
 def close(ours: list[Any], expected: list[Any], rtol: float = 1e-12) -> None:
-    """Compare lists of numbers."""
+    """Check that two lists of numbers are close."""
     for one, other in zip(ours, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol, 1e-15)
 
@@ -78,14 +78,14 @@ def mean_square(y: Any) -> Any:
 
 
 def frozen(rank: int) -> nn.Module:
-    """Return a layer whose weight requires a gradient on rank 0 alone."""
+    """Return a layer whose weight requires a gradient only on rank 0."""
     model = nn.Linear(2, 2)
     model.weight.requires_grad_(rank == 0)
     return model
 
 
 def with_buffers(rank: int) -> nn.Module:
-    """Return a layer with one buffer more than the rank."""
+    """Return a layer with `rank + 1` buffers."""
     model = nn.Linear(2, 2)
     for index in range(rank + 1):
         model.register_buffer(f"b{index}", fd.zeros(1))

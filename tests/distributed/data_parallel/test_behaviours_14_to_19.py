@@ -53,7 +53,7 @@ def test_14_no_sync_adds_up_and_the_next_backward_reduces_it(as_views: bool) -> 
         found.append(model.module.weight.grad.item())
         return found
 
-    # Means of 1 + 10 and 2 + 20.
+    # The means of 1 + 10 and 2 + 20.
     assert run_members(2, member) == [[1.0, 16.5], [2.0, 16.5]]
 
 
@@ -316,7 +316,7 @@ def test_18_sync_batch_norm_is_batch_norm_of_the_whole_batch(rows: tuple[int, in
     close([*chain.from_iterable(found[1] for found, _ in results)], x_grad, 1e-8)
     for found, gradients in results:
         close(found[2:], [mean, var], 1e-10)
-        # DDP's mean over two members, of a loss that is a sum.
+        # DDP averages over two members, but the loss is a sum.
         close([np.multiply(g, 2) for g in gradients], grads(expected_model), 1e-9)
 
 

@@ -159,7 +159,7 @@ def test_07_buckets_are_filled_in_reverse_and_rebuilt_once() -> None:
         model = DDP(TwoHeads(), bucket_cap_mb=20 / 2**20)
         lists = [[bucket.indices for bucket in model.reducer.buckets]]
         for _ in range(3):
-            # The gradients of `a` come first: it is used last.
+            # The gradients of `a` are ready first, since it is used last.
             outs = model(fd.ones(1, 2), uses="ba")
             (outs[0].sum() + outs[1].sum() * 2).backward()
             lists.append([bucket.indices for bucket in model.reducer.buckets])
@@ -180,7 +180,7 @@ def test_07_buckets_are_filled_in_reverse_and_rebuilt_once() -> None:
 def test_07_the_first_bucket_is_full_at_1_mib_and_dtypes_have_their_own() -> None:
     from fastdist.distributed.data_parallel.buckets import assign
 
-    mib = 2**18  # float32
+    mib = 2**18  # elements of float32
     parameters = [fd.empty(n, dtype=t) for n, t in (
         (mib * 2, fd.float32), (mib, fd.float32), (8, fd.float64), (mib // 2, fd.float32),
         (mib // 2, fd.float32),
@@ -194,7 +194,7 @@ def test_07_the_first_bucket_is_full_at_1_mib_and_dtypes_have_their_own() -> Non
 
 def test_08_the_first_bucket_is_reduced_before_backward_ends() -> None:
     class Gate(fd.autograd.Function):
-        """Lets backward go on only when a reduction has ended."""
+        """Blocks backward until a reduction has ended."""
 
         @staticmethod
         def forward(ctx: Any, x: Any, model: Any) -> Any:
@@ -288,7 +288,7 @@ def test_10_unused_parameters_are_found(as_views: bool) -> None:
             loss = loss + out.more["rest"][0].sum()
         loss.backward()
         first = grads(model)
-        # Some outputs are not part of the loss, which uses `b` alone.
+        # Some outputs are not part of the loss, which only uses `b`.
         model.zero_grad()
         model(x, uses="ba").y[0].sum().backward()
         model(x)
@@ -343,7 +343,7 @@ def test_12_a_gradient_that_comes_twice_is_an_error_that_names_it() -> None:
 
 
 class Checkpointed(nn.Module):
-    """A layer that two checkpointed parts share, and one that is never used."""
+    """A layer shared by two checkpointed parts, and one that is never used."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Data-parallel training on devices that work late: gradients are read when they are there."""
+"""Data-parallel training on late devices: gradients are read only after they were computed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.distributed.process_group.thread_members import run_members
 
 @pytest.fixture(params=["eager", "lazy", "late"])
 def sim(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
-    """Two devices that work at once, only when waited for, or with delays."""
+    """Two devices that work immediately, only when waited for, or with delays."""
     backend = cast(SimBackend, backend_of("sim"))
     backend.behaviour.lazy = request.param == "lazy"
     if request.param == "late":

@@ -1,4 +1,4 @@
-"""The parts of data-parallel training one by one: buckets, times, hooks, texts, same models."""
+"""The parts of data-parallel training: buckets, timers, hooks, messages, and model comparison."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_buckets_have_one_dtype_and_come_by_their_first_gradient() -> None:
     parameters = [fd.zeros(1), fd.zeros(1).double(), fd.zeros(1), fd.zeros(1).double()]
     assert assign(parameters, range(4), 8, 8) == [[0, 2], [1], [3]]
     found = assign(parameters, [3, 2, 1, 0], 8, 16)
-    # The first one of float64 is full with one number, that of float32 with two.
+    # The first bucket of float64 is full with one number, that of float32 with two.
     assert found == [[3], [2, 0], [1]]
     assert assign(parameters, [0, 1, 2, 3], 100, 100, frozenset({1})) == [[0, 2], [1], [3]]
     assert assign(parameters, [1, 0, 3, 2], 100, 100, frozenset({0, 2})) == [[1, 3], [0], [2]]
@@ -116,7 +116,7 @@ def test_times_are_those_between_marks(monkeypatch: pytest.MonkeyPatch) -> None:
         "backward_compute_comm_overlap_time": 60,
         "avg_backward_compute_comm_overlap_time": 35,
     }
-    # Without keep the last mark counts; what has no end, or no begin, has no time.
+    # Without `keep` the last mark counts; without an end or a start there is no time.
     for name, at in (("forward", 1), ("forward", 5), ("forward_end", 7), ("comm", 9)):
         now[0] = at
         found.mark(name)
@@ -251,7 +251,7 @@ def test_a_pass_is_announced_where_it_reaches_an_output_and_not_at_leaves() -> N
 
 
 class Others:
-    """Stands for a group in which another member has another model."""
+    """A stand-in for a group in which another member has a different model."""
 
     def __init__(self, size: int = 2, rank: int = 1) -> None:
         self._size, self._rank = size, rank
@@ -320,7 +320,7 @@ def test_how_models_differ_is_said(
     assert words in str(raised.value)
     with pytest.raises(RuntimeError, match="buffers"):
         same_model.require_same_model(Others(), named, "buffers")  # type: ignore[arg-type]
-    # Names may differ: what is compared is what is reduced.
+    # Names may differ: only what is reduced is compared.
     monkeypatch.setattr(same_model, "all_gather_object", lambda found, own, group: (
         found.__setitem__(slice(None), [own, [("v", *row[1:]) for row in own]])
     ))  # fmt: skip

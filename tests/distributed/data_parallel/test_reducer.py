@@ -1,4 +1,4 @@
-"""Details of the reducer: its hooks, buckets of hooks, times, and what it refuses."""
+"""Details of the reducer: its hooks, hooks of buckets, timers, and what it rejects."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_ignored_parameters_stay_as_they_are() -> None:
 
 def test_joins_of_others_are_counted() -> None:
     class Counter:
-        """A joinable that adds up a number in each iteration."""
+        """A joinable that sums a number over members in each iteration."""
 
         _join_config: Any = None
 

@@ -1,4 +1,4 @@
-"""Batch normalisation over the batches of all members, down to one number and none."""
+"""Synchronized batch norm when all members together have one value per channel, or none."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_one_number_in_all_and_none_at_all_have_gradients() -> None:
             found.append([one.grad.tolist() for one in (x, weight, bias)])
         return found
 
-    # The mean moves with the one number.
+    # The mean equals the only value.
     none = [[], [0.0], [0.0]]
     assert run_members(2, member) == [[[[[0.0]], [0.0], [5.0]], none], [none, none]]

@@ -1,4 +1,4 @@
-"""Errors of workers, by the names of PyTorch's elastic launcher."""
+"""Errors of workers, under the names of PyTorch's elastic launcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that other workers' clocks are read to within half of the quickest round trip."""
+"""Other workers' clocks are estimated to within half of the quickest round trip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.distributed.explain.clocks import Clock, Passage, Sighting, fit, s
 
 
 def test_the_quickest_round_trip_tells_the_offset(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Theirs is 1000 behind; the second trip is the quickest, and is read in its middle.
+    # The other clock is 1000 behind; the second trip is the quickest, and its middle is used.
     trips = [(0, 90, 100), (200, 205, 210), *[(n, n + 70, n + 100) for n in range(300, 900, 100)]]
     ours = iter([moment for sent, _, came in trips for moment in (sent, came)])
     theirs = iter([read - 1000 for _, read, _ in trips])
@@ -20,7 +20,7 @@ def test_the_quickest_round_trip_tells_the_offset(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_clock_that_drifts_is_followed() -> None:
-    # From 0 to 1 s of ours, theirs falls 1 ms behind.
+    # Within 1 s of our clock, the other one falls behind by 1 ms.
     clock = Clock(Sighting(0, 0, 10), Sighting(1_000_000_000, 1_000_000, 10))
     assert clock.ours(0) == 0
     assert clock.ours(500_000_000) == pytest.approx(500_500_000, abs=1000)
@@ -28,11 +28,11 @@ def test_a_clock_that_drifts_is_followed() -> None:
 
 def test_what_the_sightings_may_be_wrong_by_is_no_drift() -> None:
     clock = Clock(Sighting(0, 50, 40), Sighting(1_000, 90, 20))
-    assert clock.ours(500) == 590  # the better of the two sightings
+    assert clock.ours(500) == 590  # the sighting with the smaller error
 
 
 def test_messages_tell_more_than_round_trips_that_took_long() -> None:
-    # Worker 1 is 1000 ahead: a message there and one back, each 10 under way, pin it down.
+    # Worker 1 is 1000 ahead; a message each way, with 10 under way, determines the offset.
     seen = {0: Sighting(0, 0, 0), 1: Sighting(0, -700, 5_000)}
     passages = [Passage(0, 100, 1, 1_110), Passage(1, 1_200, 0, 210)]
     assert fit(seen, passages, 0) == {0: 0, 1: -1_000}
@@ -62,10 +62,10 @@ def test_no_message_comes_before_it_left_whatever_clocks_and_ways() -> None:
 
 
 def test_sightings_that_messages_rule_out_give_way() -> None:
-    # It drifted by 400 since the message, and the sighting says that it is within 10.
+    # It drifted by 400 since the message, but the sighting claims an error of at most 10.
     seen = {0: Sighting(0, 0, 0), 1: Sighting(0, -1_000, 10)}
     found = fit(seen, [Passage(0, 100, 1, 705)], 0)
     assert -1_000 < found[1] <= -605 + 640 and 705 + found[1] >= 100
-    # And where messages contradict each other, the sightings are all that is left.
+    # If messages contradict each other, only the sightings are used.
     seen |= {2: Sighting(0, 5, 10)}
     assert fit(seen, [Passage(1, 100, 2, 50), Passage(2, 100, 1, 50)], 0)[2] == 5

@@ -1,4 +1,4 @@
-"""The claim: a context's graph over workers can be looked at before, during and after a pass."""
+"""A context's graph over workers can be inspected before, during and after a pass."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_after_a_pass_it_says_where_the_time_went() -> None:
         loss = mix_at(a, b, "w1", "w2").sum()
         da.backward(context_id, [loss])
         found = da.explain(context_id)
-        # A question leaves nothing behind in the context.
+        # The query leaves nothing behind in the context.
         assert len(da._current_context()._send_functions()) == 1
     assert found.state == "over" and found.is_timed and found.names == {0: "w0", 1: "w1", 2: "w2"}
     assert shape(found) == [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 1), (1, 1), (1, 0), (0, 0)]
@@ -69,7 +69,7 @@ def test_after_a_pass_it_says_where_the_time_went() -> None:
         assert began is not None and ended is not None
         assert not isinstance(one, Stretch) or ended >= began
         took_s += ended - began
-    # Each piece begins where the one before it ends.
+    # Each piece begins where the previous one ends.
     assert took_s == pytest.approx(found.seconds, rel=0.2, abs=2e-3)
     text = str(found)
     assert f"context {id_text(context_id)}: backward pass over after" in text
@@ -86,7 +86,7 @@ def test_before_a_pass_it_tells_of_the_structure_alone() -> None:
         found = da.explain(context_id)
         da.backward(context_id, [loss])
     assert found.state == "not begun" and not found.is_timed and found.seconds is None
-    # The roots are not known yet: it begins at what w1 sent back.
+    # The roots are not known yet, so the path begins at w1's result.
     assert (
         shape(found)
         == [(1, 1), (1, 2), (2, 2), (2, 1), (1, 1), (1, 0), (0, 0)][: len(shape(found))]
@@ -120,7 +120,7 @@ def test_workers_that_others_alone_have_reached_are_asked_as_well() -> None:
     a, b = leaf(1), leaf(2)
     rpc.rpc_sync("w1", close_gate)
     with da.context() as context_id:
-        # No answer that names w2 has come.
+        # No answer that names w2 has arrived.
         answer = rpc.rpc_async("w1", mix_elsewhere_and_wait, (a, b))
         found = da.explain(context_id)
         while 2 not in found.names:
@@ -145,7 +145,7 @@ def test_the_latest_pass_is_told_of_and_which_results_it_did_not_use() -> None:
         da.backward(context_id, [first.sum()], retain_graph=True)
         da.backward(context_id, [second.sum()])
         found = da.explain(context_id)
-    # Each goes to one worker and back.
+    # Each result crossed to one worker and back.
     assert {(hop.from_worker + hop.to_worker, hop.is_unused) for hop in found.hops} == {
         (1, True),
         (2, False),
@@ -245,7 +245,7 @@ def test_of_roots_that_nobody_holds_it_tells_what_left_for_them_and_when() -> No
         node = weakref.ref(root.grad_fn, lambda _: gone.set())
         da.backward(context_id, [root])
         del root
-        # The thread that ran the pass may hold it a moment longer.
+        # The thread that ran the pass may hold the root a moment longer.
         assert gone.wait(10.0) and node() is None
         found = da.explain(context_id)
     first, hop = found.critical_path[:2]
@@ -282,7 +282,7 @@ def test_the_path_is_that_of_whoever_was_waited_for_last() -> None:
         Stretch(0, ROOT, (1, 2), 5, 0, 0.0, 0.1),
         Stretch(1, 1, (3,), 50, 0, 0.2, 0.3),
         Stretch(2, 2, (4,), 5, 0, 0.2, 0.8),
-        Stretch(2, 6, (), 5, 1, 0.5, 0.6),  # leads to no gradients of others
+        Stretch(2, 6, (), 5, 1, 0.5, 0.6),  # sends no gradients to other workers
         Stretch(3, 3, (5,), 5, 0, 0.4, 1.0),
         Stretch(3, 4, (5,), 5, 0, 0.9, 1.0),
         Stretch(0, 5, (), 5, 1, 1.1, 1.2),

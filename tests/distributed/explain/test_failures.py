@@ -1,4 +1,4 @@
-"""The claim: for a failed pass, `explain` shows what failed, where, and the lost workers."""
+"""For a failed pass, `explain` shows what failed, where, and which workers were lost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def die(grad: Tensor) -> None:
 
 
 def hooked_behind(x: Tensor) -> Tensor:
-    """Let w2 compute something whose gradient fails there."""
+    """Compute something on w2 whose gradient fails there."""
     found: Tensor = rpc.rpc_sync("w2", with_hook, (x, fail))
     return found
 
@@ -76,7 +76,7 @@ def explain_a_failure() -> None:
             da.backward(context_id, [loss])
         found = da.explain(context_id)
     assert found.state == "failed" and found.lost == frozenset()
-    # Not by those that heard of it: w0 and w1.
+    # Only the failing worker is listed, not w0 and w1, which were notified.
     assert found.failures == {2: "RuntimeError: Simulate error on backward pass"}
     assert found.seconds is not None and found.seconds > 0.0
     require_no_way_back(found)
@@ -90,7 +90,7 @@ def explain_a_failure() -> None:
     assert "\nthe path to the failure:\n" in text
     assert f" ms  w2: failed in {last.failed_in}, among " in text and last.failed_in
     with da.context() as context_id:
-        # The next pass has nothing of it.
+        # The failure does not affect the next pass.
         da.backward(context_id, [rpc.rpc_sync("w1", mix_at, (leaf(1), leaf(2), "w2")).sum()])
         assert da.explain(context_id).state == "over"
 
@@ -114,7 +114,7 @@ def explain_a_failure_at_home() -> None:
         with pytest.raises(RuntimeError, match="Simulate error"):
             da.backward(context_id, [loss])
         found = da.explain(context_id)
-    # Nothing has left, so the way to it is one piece.
+    # No gradient was sent, so the path has one piece.
     (only,) = found.critical_path
     assert isinstance(only, Stretch)
     assert (only.worker, only.start, only.has_failed) == (0, ROOT, True)
@@ -125,7 +125,7 @@ def explain_a_pass_at_rest() -> None:
         unused = rpc.rpc_sync("w1", fastdist.mul, (leaf(1), leaf(2)))
         loss = rpc.rpc_sync("w1", fastdist.add, (leaf(1), leaf(2))).sum()
         before = rpc.get_rpc_timeout()
-        # After this long the root asks round; a call would have no more time than that.
+        # The root queries the workers after this time; a call would have the same timeout.
         rpc.api._set_rpc_timeout(0.3)
         with pytest.raises(RuntimeError, match="stalled: no gradient"):
             da.backward(context_id, [loss], mode="fast")
@@ -159,7 +159,7 @@ def explain_a_loss() -> None:
         assert one.names[1] == "w1"
         lines = str(one).splitlines()
         assert "  w1 (rank 1): lost" in lines and any("w0 -> w1" in line for line in lines)
-        # The pass waited for the lost worker, not for this one's work meanwhile.
+        # The pass waited for the lost worker, not for this worker's other work.
         *_, last = one.critical_path
         assert isinstance(last, Hop) and (last.to_worker, last.arrived) == (1, None)
         assert one.describe(last).endswith(f"{id_text(last.message_id)}; w1 was lost")

@@ -1,4 +1,4 @@
-"""The claim: known pieces of a graph are described and drawn at their exact time and row."""
+"""Given pieces of a graph are described, and drawn at their exact time and row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastdist.distributed.explain.explanation import Explanation
 from fastdist.distributed.explain.pieces import ROOT, Hop, Stretch
 
 NAMES = {0: "w0", 1: "w1", 2: "w2"}
-# Worker 2 is waited for; worker 1 does two things at once, the second of which goes on.
+# The pass waits for worker 2; worker 1 runs two things at a time, the second of which continues.
 STRETCHES = [
     Stretch(0, ROOT, (1, 2), 5, 0, 0.0, 0.1),
     Stretch(1, 1, (3,), 50, 2, 0.2, 0.3),
@@ -21,7 +21,7 @@ HOPS = [
     Hop(2, 0, 2, 0.1, 0.2),
     Hop(3, 1, 0, 0.3, 0.4),
     Hop(8, 2, 1, None, 0.25),
-    Hop(9, 1, 2, 0.3, None, is_unused=True),  # to a send that is not known
+    Hop(9, 1, 2, 0.3, None, is_unused=True),  # to an unknown send
 ]
 TIMED = Explanation(7, "over", NAMES, STRETCHES, HOPS, 0.8)
 UNTIMED = Explanation(
@@ -37,7 +37,7 @@ Shape = tuple[str, ...]
 
 
 def drawn(found: Explanation, kind: str, *keys: str) -> list[Shape]:
-    """Return some attributes of all shapes of a kind."""
+    """Return the given attributes of all shapes of a kind."""
     svg = ElementTree.fromstring(found.to_svg())
     shapes = svg.iter(f"{{http://www.w3.org/2000/svg}}{kind}")
     return [tuple(one.get(key, "") for key in keys) for one in shapes]
@@ -52,7 +52,7 @@ def arrows(found: Explanation) -> list[Shape]:
 
 
 def marks(found: Explanation) -> list[Shape]:
-    """Return where the texts at the foot of a picture stand."""
+    """Return the positions of the texts at the bottom of a picture."""
     return [(x, y) for look, x, y in drawn(found, "text", "class", "x", "y") if look == "faint"]
 
 
@@ -173,8 +173,8 @@ def test_the_critical_path_goes_through_what_began_last_before_the_gradients_lef
     stretches = [
         Stretch(0, 4, (1,), 3, 0, 0.0, 0.3),
         last_before,
-        Stretch(0, 6, (1,), 3, 0, 0.28, 0.3),  # after they left
-        Stretch(0, 7, (2,), 3, 0, 0.2, 0.3),  # to another message
+        Stretch(0, 6, (1,), 3, 0, 0.28, 0.3),  # begins after the gradients were sent
+        Stretch(0, 7, (2,), 3, 0, 0.2, 0.3),  # belongs to another message
         Stretch(1, 1, (), 3, 1, 0.4, 0.5),
     ]
     hop = Hop(1, 0, 1, 0.25, 0.4)

@@ -1,4 +1,4 @@
-"""The claim: workers' reports on a pass are shown in the time of the caller of explain."""
+"""Workers' reports on a pass are converted to the clock of the worker that calls explain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_what_happened_elsewhere_is_told_in_the_time_of_who_asks(
     seen = {0: Sighting(0, 0, 0), 1: Sighting(0, 1000 * MS, 0)}
     latest: Any = SimpleNamespace(began_at=5000 * MS, state=PassState.OVER, failure=None)
     found = explanation._explanation(7, latest, reports, seen, {})
-    # A stretch with leaves ends when its worker has done its part.
+    # A stretch with leaves ends when its worker has finished its part.
     assert found.stretches == (
         Stretch(0, ROOT, (1,), 3, 0, 0.0, 0.1),
         Stretch(1, 1, (), 5, 2, 0.2, 0.7),
@@ -51,7 +51,7 @@ def test_who_was_lost_to_another_worker_is_named_and_not_who_has_answered(
     monkeypatch.setattr(explanation, "get_instance", lambda: container)
     told = {
         0: {**report("w0", [], {}, None), "workers": {1: "w1"}, "lost": {}},
-        # Another life of rank 0 was lost; the one that asks lives.
+        # An earlier life of rank 0 was lost; the calling one is alive.
         1: {**report("w1", [], {}, None), "workers": {}, "lost": {0: "w0", 2: "w2"}},
     }
     monkeypatch.setattr(explanation, "_ask", lambda worker, *_: (told[worker], Sighting(0, 0, 0)))

@@ -53,7 +53,7 @@ def test_the_policy_by_size_counts_parameters_that_are_not_wrapped_yet() -> None
     def policy(count: int, **more: Any) -> Any:
         return functools.partial(size_based_auto_wrap_policy, min_num_params=count, **more)
 
-    assert wrapped(policy(110)) == ["0"]  # the rest has 6
+    assert wrapped(policy(110)) == ["0"]  # the remaining parameters have 6 elements
     assert wrapped(policy(111)) == [""]
     assert wrapped(policy(117)) == []
     assert wrapped(policy(6, exclude_wrap_modules={nn.Linear})) == ["", "module.1"]

@@ -1,4 +1,4 @@
-"""Members of a group that are threads of one process: cheap, and led by the test."""
+"""Members of a group as threads of one process, which is cheap and controlled by the test."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fastdist.distributed.process_group.transport import Call
 from fastdist.distributed.store import HashStore
 
 DEADLINE_S = 20.0
-# Which members share a machine: all; two and two; nobody.
+# The machine of each member: all on one, two on each of two, or each on its own.
 TOPOLOGIES = {"one machine": "aaaa", "two machines": "abab", "four machines": "abcd"}
 
 
 class Member:
-    """One member: its transport, and calls with the numbers that a group gives them."""
+    """One member: its transport, and calls numbered as a group numbers them."""
 
     def __init__(self, transport: LinksTransport) -> None:
         self.transport = transport
@@ -39,9 +39,9 @@ class Member:
 def together(
     machines: Sequence[str], function: Callable[[Member], Any], **options: Any
 ) -> list[Any]:
-    """Run function in a thread for each member, which are on the machines named; return results.
+    """Run function in one thread per member, on the given machines; return the results.
 
-    An exception of a member is raised here, the first member's first.
+    An exception of a member is raised here; if several raise, that of the first member.
     """
     store, size = HashStore(), len(machines)
     results: list[Any] = [None] * size
@@ -72,7 +72,7 @@ def together(
 
 
 def staying(size: int, function: Callable[[Member], Any]) -> Callable[[Member], Any]:
-    """Return a function for `together`, after which each member stays until all have run it."""
+    """Return a function for `together` that keeps each member until all have run the given one."""
     barrier = threading.Barrier(size)
 
     def run(member: Member) -> Any:

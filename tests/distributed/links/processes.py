@@ -1,4 +1,4 @@
-"""Members of a group that are processes: what tests run in them, before they end or stop them."""
+"""Members of a group as processes: the functions that tests run in them before stopping them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _held: dict[str, Any] = {}
 
 
 def join(machines: str, notice_s: float = 5.0) -> None:
-    """Join a group whose members are on the machines named by one letter each."""
+    """Join a group; each letter names one member's machine."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=not rank)
     _held["store"] = store
-    # The folder of this process's unix sockets lasts as long as the process.
+    # The folder of this process's Unix sockets lives as long as the process.
     ipc_directory()
     store.join("before", rank, b"", size)
     _held["descriptors"] = descriptors()
@@ -38,7 +38,7 @@ def join(machines: str, notice_s: float = 5.0) -> None:
 
 
 def leave() -> set[str]:
-    """Leave the group; return which descriptors stay open that were not before."""
+    """Leave the group; return the descriptors that stay open and were not open before."""
     transport().close()
     # libzmq closes its descriptors on another thread.
     until = time.monotonic() + 3.0
@@ -48,7 +48,7 @@ def leave() -> set[str]:
 
 
 def end() -> None:
-    """Leave, if that was not done, and close the store."""
+    """Leave unless that was done before, and close the store."""
     transport().close()
     _held.pop("store").close()
 
@@ -60,7 +60,7 @@ def descriptors() -> list[str]:
         try:
             found.append(os.readlink(f"/proc/self/fd/{one}"))
         except FileNotFoundError:
-            continue  # the listing's own
+            continue  # the descriptor of the listing
     return found
 
 
@@ -77,7 +77,7 @@ def call(name: str, timeout_s: float = 30.0, agreed: str = "") -> Call:
 
 
 def sum_up(size: int, timeout_s: float = 30.0) -> tuple[str, str, float, bool]:
-    """Sum an array; return the error's type and text, its time, and if the array is as before."""
+    """Sum an array; return the error's type and text, the end time, and if it is unchanged."""
     array = np.full(size, 1.0 + transport().rank, np.float32)
     kind, text = "", ""
     try:
@@ -88,7 +88,7 @@ def sum_up(size: int, timeout_s: float = 30.0) -> tuple[str, str, float, bool]:
 
 
 def sum_for_ever(size: int) -> tuple[str, str, float, bool]:
-    """Sum arrays until that fails; return the same."""
+    """Sum arrays until that fails; return the last result."""
     while True:
         found = sum_up(size)
         if found[0]:
@@ -96,7 +96,7 @@ def sum_for_ever(size: int) -> tuple[str, str, float, bool]:
 
 
 def sum_and_die(size: int, step: int) -> None:
-    """Sum arrays, and be killed before the so many-th time that others would learn of progress."""
+    """Sum arrays, and kill this process before its `step`-th notice of progress to others."""
     left = itertools.count(1)
     machine, post = transport()._machine, transport()._post
 
@@ -118,7 +118,7 @@ def pid() -> int:
 
 
 def mix_up(kinds: dict[int, str]) -> tuple[str, str, float]:
-    """Make the call that is given for this rank; return the error and how long it took."""
+    """Make the call given for this rank; return the error and how long it took."""
     what, began = kinds[transport().rank], time.monotonic()
     try:
         if what == "barrier":
@@ -131,7 +131,7 @@ def mix_up(kinds: dict[int, str]) -> tuple[str, str, float]:
 
 
 def sum_different_sizes() -> tuple[str, str]:
-    """Sum arrays whose sizes differ, where the caller has not said so; return the error."""
+    """Sum arrays of different sizes without announcing the sizes; return the error."""
     size = 40_000 if transport().rank == 2 else 10
     try:
         transport().all_reduce(call("all_reduce"), np.ones(size, np.float32), "sum")
@@ -141,7 +141,7 @@ def sum_different_sizes() -> tuple[str, str]:
 
 
 def send_until_a_signal(to: int, seconds: float) -> tuple[list[str], float]:
-    """Send to a member that reads nothing; return where a signal ended that, and the seconds."""
+    """Send to a member that reads nothing; return where a signal ended that, and after how long."""
 
     def interrupt(*_: object) -> None:
         raise InterruptedError("a signal")

@@ -1,6 +1,6 @@
-"""AEGIS-128L: the numbers of its draft, what is opened, and what is refused.
+"""AEGIS-128L: the draft's test vectors, and which records are opened and rejected.
 
-These need the libsodium of pyzmq's wheels, or another from 1.0.19 on.
+These tests need the libsodium of pyzmq's wheels, or another one from version 1.0.19 on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def pair(*, encrypts: bool) -> tuple[Aegis, Aegis]:
 
 
 def test_the_numbers_are_those_of_the_draft() -> None:
-    """Its first vector for AEGIS-128L, whose head is empty; it has 16 bytes of key."""
+    """The draft's first vector for AEGIS-128L, with an empty head and a 16-byte key."""
     sealing = Aegis(bytes.fromhex("1001" + "00" * 30), encrypts=True)
     sealing._number = int.from_bytes(bytes.fromhex("100002" + "00" * 13), "little")
     out = np.empty(16, np.uint8)
@@ -44,7 +44,7 @@ def test_records_are_opened_in_their_order(encrypts: bool, size: int, head: byte
         tag = sealing.seal(head, data, sealed)
         tags.add(tag)
         assert len(tag) == Aegis.tag_bytes
-        if size != 1:  # an encrypted byte may be what it was
+        if size != 1:  # a single encrypted byte may equal its plaintext
             assert (sealed.tobytes() == data.tobytes()) == (not encrypts or not size)
         out = np.full(size, 9, np.uint8)
         opening.open(head, sealed, tag, out)

@@ -1,4 +1,4 @@
-"""The timeouts of a call: when it warns, when it gives up, and the members that it names."""
+"""The timeouts of a call: when it warns and gives up, and which members it names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def members(count: int = 3) -> Members:
 
 
 class Clock:
-    """Stands for the time module: its time is set by the test."""
+    """A stand-in for the time module; the test sets the time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0

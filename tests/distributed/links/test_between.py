@@ -1,4 +1,4 @@
-"""The leaders of machines: how many messages a sum takes, and what is refused."""
+"""The leaders of machines: how many messages a sum takes, and what is rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.distributed.links.members import Member, staying, together
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no short message be given up because the machine is busy."""
+    """Make sending a short message wait longer, for a busy machine."""
     monkeypatch.setattr(between, "_NOTICE_S", 1.0)
 
 
@@ -53,7 +53,7 @@ def test_larger_parts_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _with_forged_data(part: str) -> None:
-    """Let one member send pieces whose heads or sizes are not those that others expect."""
+    """Make one member send pieces with wrong heads or sizes."""
 
     def play(member: Member) -> None:
         post = member.transport._post

@@ -1,4 +1,4 @@
-"""Bulk connections: who gets one, what goes through them, and what ends them."""
+"""Bulk connections: which members get one, what they carry, and what ends them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE = 300_001
 
 
 class Patience:
-    """Stands for the waiting of a call: gives up after a time."""
+    """A stand-in for a waiting call that gives up after a timeout."""
 
     def __init__(self, timeout_s: float = 5.0) -> None:
         self._until = time.monotonic() + timeout_s
@@ -169,7 +169,7 @@ def test_a_piece_that_belongs_nowhere_ends_the_group(monkeypatch: pytest.MonkeyP
 
 
 class Poller:
-    """Replaces select.poll: records its calls, and reports no events."""
+    """A replacement for select.poll: records its calls, and reports no events."""
 
     def __init__(self) -> None:
         self.did: list[tuple[object, ...]] = []
@@ -212,7 +212,7 @@ def test_who_waits_for_a_connection_looks_again_in_time(
 
 
 def accepting(listener: socket.socket, token: bytes) -> tuple[threading.Thread, list[Any]]:
-    """Return a thread that accepts the one with the token, and where it puts the connection."""
+    """Return a thread that accepts the connection with the token, and the list that it fills."""
     found: list[Any] = []
     bell = Doorbell()
 

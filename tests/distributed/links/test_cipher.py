@@ -1,4 +1,4 @@
-"""Sealed records: what is opened, and what is refused."""
+"""Sealed records: which are opened, and which are rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pair(*, encrypts: bool, key: bytes = bytes(KEY_BYTES)) -> tuple[Cipher, Ciph
 
 
 def test_the_numbers_are_those_of_the_standard() -> None:
-    """A vector of the authors of GCM (McGrew and Viega, case 14), whose head is empty."""
+    """A vector by the authors of GCM (McGrew and Viega, case 14), with an empty head."""
     sealing, _ = pair(encrypts=True)
     out = np.empty(16, np.uint8)
     tag = sealing.seal(b"", np.zeros(16, np.uint8), out)

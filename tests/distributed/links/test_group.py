@@ -1,4 +1,4 @@
-"""Collectives of a group against NumPy, on one machine, on several, and over sockets alone."""
+"""Collectives of a group against NumPy: on one machine, on several, and over sockets only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZES = (0, 1, 7, 4096, 70_001)
 
 
 def drawn(dtype: np.dtype[Any], size: int, seed: int) -> np.ndarray[Any, Any]:
-    """Return numbers of a type whose sums in any order are exact."""
+    """Return numbers of a dtype whose sums are exact in any order."""
     numbers = np.random.default_rng(seed).integers(-3 if dtype.kind not in "ub" else 0, 4, size)
     return numbers.astype(dtype)
 
@@ -259,7 +259,7 @@ def test_a_member_that_leaves_reports_no_loss_of_others(monkeypatch: pytest.Monk
     kinds: list[int] = []
 
     def lose_another(transport: LinksTransport) -> None:
-        # One that left before ends while this one waits for others to read what it has sent.
+        # A member ends that left earlier, while this one waits for others to read its messages.
         transport.peer_lost(transport._members.records[1], "its connection has ended")
 
     def notify(self: Post, to: int, kind: int, *_: Any, **__: Any) -> bool:
@@ -292,14 +292,14 @@ def test_a_goodbye_waits_for_its_connection_unless_the_group_has_failed(
             member.transport.abort(RuntimeError("it ends"))
 
     together("ab", live)
-    assert len(waits) in (1, 2)  # one that has left already is owed none
+    assert len(waits) in (1, 2)  # a member that has already left gets no goodbye
     assert all(wait < 0 if has_failed else wait > 1.0 for wait in waits)
 
 
 def test_a_member_that_leaves_after_a_failure_reports_the_failure() -> None:
     def live(member: Member) -> None:
         if member.rank == 0:
-            # Another thread has just noticed it, and has not reported it yet.
+            # Another thread has just noticed the failure, and has not reported it yet.
             member.transport._alarm.set(CollectiveLostError("rank 7 was lost"))
             member.transport.close()
         else:

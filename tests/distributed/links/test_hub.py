@@ -1,4 +1,4 @@
-"""Members that end, freeze or leave: who learns it, how soon, and what stays behind."""
+"""Members that end, freeze or leave: which others notice it, how soon, and what is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.distributed.links import processes
 from tests.distributed.workers import Group
 from tests.standstill import freeze
 
-# Loaded machines wake processes late; nothing waits that long when all is well.
+# Processes wake late on a loaded machine; otherwise no wait takes this long.
 SOON_S = 2.0
 TOPOLOGIES = ("aaa", "aab", "abc")
 
@@ -59,7 +59,7 @@ def test_a_member_that_is_killed_is_named_to_all_that_wait_for_it(
     since = group[1].kill()
     for rank in (0, 2):
         require_lost(group[rank].result(), victim, since)
-    # Again, at once: the group has ended.
+    # A second call fails immediately, since the group has ended.
     for rank in (0, 2):
         require_lost(group[rank].run(processes.sum_up, 10), victim, time.monotonic())
 
@@ -79,7 +79,7 @@ def test_a_member_that_is_killed_in_each_phase_of_a_sum(
     group[1].start(processes.sum_and_die, processes.LARGE, step)
     for rank in (0, 2):
         require_lost(group[rank].result(), victim, since)
-    # It may still give back its memory.
+    # The killed process may still be releasing its memory.
     group[1].process.wait(30)
 
 
@@ -96,7 +96,7 @@ def test_a_member_that_does_not_come_is_named_at_the_deadline_to_all(group: Grou
             assert "had not come after 0.3" in text
             assert 0.29 < at - began < SOON_S
             assert is_as_before
-        # The one that comes late learns why nobody waits for it.
+        # The late member gets the reason why the others no longer wait.
         kind, text, _, _ = group[1].run(processes.sum_up, 1000, 0.3)
         assert kind == "CollectiveTimeoutError"
         assert "rank 1 (pid " in text
@@ -115,10 +115,10 @@ def test_a_signal_ends_a_send_to_a_member_that_is_frozen(group: Group, place: st
         names, seconds = group[0].run(processes.send_until_a_signal, 1, 0.5)
     finally:
         os.kill(victim, signal.SIGCONT)
-    # The connection is full, or the member does not ask for more.
+    # The connection is full, or the member does not request more data.
     assert names[-2:] == [place, "interrupt"], names
     assert seconds < SOON_S
-    # Messages are whole, and the group goes on.
+    # No message was cut off, and the group still works.
     assert [found[0] for found in group.run_all(processes.sum_up, 1000)] == [""] * 3
 
 
@@ -183,7 +183,7 @@ def test_calls_that_differ_are_an_error_on_all_within_a_tenth_of_a_second(
             assert "called barrier, number " in text
             assert "at program2.py:" in text
         assert min(seconds for _, _, seconds in found) < 0.1
-    # The group goes on.
+    # The group still works.
     assert [found[0] for found in group.run_all(processes.sum_up, 1000)] == [""] * 3
 
 

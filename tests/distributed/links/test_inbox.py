@@ -1,4 +1,4 @@
-"""Messages of other machines: which are kept, for how long, and in which order they are taken."""
+"""Messages from other machines: which are kept, how long, and in which order they are taken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastdist.distributed.links.wire import Head
 
 
 class Late(Exception):
-    """Raised by a wait in which nothing comes."""
+    """Raised by a wait in which no message arrives."""
 
 
 def look(missing: list[int], grace_s: float) -> float:
@@ -89,6 +89,6 @@ def test_a_wait_ends_with_a_message_and_with_the_alarm() -> None:
         else:
             assert inbox.take(1, 0, wire.DATA, 0, patient)[1] == [expected]
         thread.join()
-    # Messages from before the group's end are still returned: they were sent before.
+    # Messages sent before the group's end are still returned.
     put(inbox, 0, b"late")
     assert inbox.take(1, 0, wire.DATA, 0, NOW)[1] == [b"late"]

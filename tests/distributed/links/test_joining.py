@@ -1,4 +1,4 @@
-"""How members meet: several groups, RPC in the same job, disagreement, forks, missing members."""
+"""Joining: several groups, RPC in the same job, disagreement, forks, and missing members."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_members_that_make_groups_in_another_order_are_named() -> None:
     store = HashStore()
 
     def live(rank: int) -> None:
-        # Ranks 0 and 1, and 1 and 2, by the name of one group.
+        # Ranks 0 and 1, and ranks 1 and 2, use the same group name.
         ranks, place = ([0, 1], 0) if rank == 0 else ([1, 2], rank - 1)
         connect(store, place, 2, 5.0, ranks=ranks, world_size=3)
 
@@ -170,7 +170,7 @@ def test_a_machine_whose_memory_cannot_be_mapped_uses_sockets(
 
 
 def test_members_that_share_no_memory_need_no_futexes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other processors than x86 have no numbers of system calls here."""
+    """On processors other than x86, the system call numbers of futexes are not known here."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("there are no futexes")
@@ -264,7 +264,7 @@ def test_a_warning_names_those_that_are_waited_for(caplog: pytest.LogCaptureFixt
         logger.removeHandler(listener)
     stacks = [one for one in caplog.messages if "the main thread of rank 1 (pid " in one]
     assert "in test_a_warning_names_those_that_are_waited_for" in stacks[0]
-    # On a busy machine another may come late as well.
+    # On a busy machine another member may be late as well.
     warning = r"all_reduce at program[02]\.py:1 has waited \d\S* s for .*rank 1 \(pid "
     assert any(re.match(warning, one) for one in caplog.messages)
 
@@ -366,7 +366,7 @@ def test_descriptors_are_listed() -> None:
 
 @pytest.fixture
 def alone() -> Iterator[hub.Hub]:
-    """Be the hub of a process that is in one group, of two machines."""
+    """Yield the hub of a process that is in one group over two machines."""
     found = hub.Hub(0, "127.0.0.1", NoSecurity(), frozen_s=10.0)
     try:
         yield found
@@ -412,7 +412,7 @@ def test_connections_are_there_before_a_group_is(alone: hub.Hub) -> None:
 
 
 class LeftBy:
-    """A group that keeps which ranks have left."""
+    """A group that records which ranks have left."""
 
     def __init__(self) -> None:
         self.ranks: list[int] = []

@@ -1,4 +1,4 @@
-"""Members that leave as soon as their part is done: those that still work lose nothing by it."""
+"""Members that leave as soon as their part is done do not harm members that still work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOARD_BYTES = 1 << 20
 
 
 class Names:
-    """Stands for the members of a group."""
+    """A stand-in for the members of a group."""
 
     def name(self, member: int) -> str:
         return f"rank {member}"
@@ -52,7 +52,8 @@ def test_memory_of_a_segment_is_mapped_as_long_as_somebody_reads_it() -> None:
     slot[...] = 7
     table[...] = 5
     mine.close()
-    # Unmapped memory may belong to another thread by now, so the views are not read first.
+    # If the memory were unmapped, another thread might have it by now, so do not read the views
+    # yet.
     assert not mapping.closed
     del mapping, mine
     assert slot.tolist() == [7] * segment.SMALL_BYTES and table.tolist() == [5, 5]
@@ -69,7 +70,7 @@ def test_a_segment_that_nobody_reads_is_unmapped_at_once() -> None:
 
 
 class Ring:
-    """A leader, number 0 of 2 in a ring, and the far ends of its connections."""
+    """A leader, number 0 of 2 in a ring, and the remote ends of its connections."""
 
     def __init__(self) -> None:
         mine, self.to_us = socket.socketpair()
@@ -81,7 +82,7 @@ class Ring:
         self.leader = rings.Ring(Records(out, mine, None, None, (2, 1), self.alarm, self.bell))
 
     def leave(self, array: NDArray[np.float64]) -> None:
-        """Send all that the leader before sends if it has the same array, and leave."""
+        """Send everything that the preceding leader would send for the same array, and leave."""
         half = array.size // 2
         for step, part in enumerate((array[half:], array[:half])):
             for start, stop in rings.pieces_of(part):
@@ -91,7 +92,7 @@ class Ring:
         self.alarm.member_left(1)
 
     def reduce(self, array: NDArray[np.float64]) -> None:
-        """Replace array by the sum."""
+        """Replace the array by the sum."""
         self.leader.reduce(1, array, array, "sum", 0, 2, waiting_for(self.alarm))
 
     def close(self) -> None:
@@ -116,7 +117,7 @@ def test_what_a_leader_sent_before_it_left_is_read(
     sleep = Records.sleep
 
     def sleep_after_it_left(*args: Any, **options: Any) -> None:
-        # Nothing had arrived when this one looked.
+        # Nothing had arrived when this leader checked.
         monkeypatch.undo()
         ring.leave(np.arange(10.0))
         sleep(*args, **options)
@@ -195,7 +196,7 @@ def test_a_member_that_comes_and_leaves_between_two_looks_has_come() -> None:
 def test_the_watcher_queries_a_lane_that_no_other_thread_can_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The query of a closed socket would end the watcher's thread.
+    # Querying a closed socket would end the watcher's thread.
     peers: list[hub._Peer] = []
     unguarded: list[str] = []
     queried = threading.Event()
@@ -220,9 +221,9 @@ def test_the_watcher_queries_a_lane_that_no_other_thread_can_close(
 
 
 def messages_without(member: Member, left: int) -> str:
-    """Exchange messages of two sizes with the other that is there; then wait for one that is not.
+    """Exchange messages of two sizes with the other present member, then wait for a missing one.
 
-    Return the error of the last.
+    Return the error of the last wait.
     """
     other = 1 - member.rank
     for size in (3, 300_000):
@@ -248,7 +249,7 @@ def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
             has_left.set()
             return ""
         assert has_left.wait(10)
-        # As the hub reports the end of a process of this machine.
+        # As the hub reports the end of a process on this machine.
         record = member.transport._members.records[2]
         member.transport.peer_lost(record, "its process has ended")
         return messages_without(member, 2)
@@ -263,9 +264,9 @@ def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
 def test_a_message_of_a_member_that_has_left_is_not_waited_for(
     machines: str, shows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody sends to that member, so no goodbye comes from it."""
+    """No member sends to that member, so it does not say goodbye to them."""
     if shows == "memory":
-        # As if it were another process, which lives on.
+        # As if the member were another process, which is still alive.
         monkeypatch.setattr(hub.Hub, "hub_closed", lambda *_: None)
         monkeypatch.setattr(hub, "_is_in_this_process", lambda _: False)
     waits = threading.Barrier(4)
@@ -293,8 +294,8 @@ def test_what_a_member_sent_before_it_left_is_received_first(
     receive = LinksTransport.receive
 
     def receive_late(self: LinksTransport, *args: Any) -> None:
-        # The reader has the message, and hands it out after its sender has left: that one waits
-        # for the answer to its goodbye, but not forever.
+        # The reader returns the message only after its sender has left. The sender waits for the
+        # reply to its goodbye, but not forever.
         if self.rank == 0 and not gone:
             assert has_left.wait(10)
             gone.append(self._machine.gone_members())

@@ -1,4 +1,4 @@
-"""Members of one machine: waits for counters when members leave meanwhile."""
+"""Members of one machine: waits for counters while members leave."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fastdist.distributed.process_group.transport import Call
 
 
 class Words:
-    """The words of a segment, which change as soon as one of them is read again.
+    """The words of a segment; some change when one of them is read for the second time.
 
-    The first time is before the wait.
+    The first read happens before the wait.
     """
 
     def __init__(self, words: Any, read: int, then: dict[int, int]) -> None:
@@ -40,7 +40,7 @@ class Words:
 
 
 def machine_of_two(then: dict[int, int], monkeypatch: pytest.MonkeyPatch) -> tuple[Machine, Any]:
-    """Return the machine of member 0, and a call's waiting; words of member 1 change once read."""
+    """Return the machine of member 0 and a call's waiting object; words change after a read."""
     monkeypatch.setattr(futex, "wait", lambda *_: None)
     memory = segment.Segment(
         mmap.mmap(-1, segment.segment_bytes(2, 2, mmap.PAGESIZE)), 2, 2, mmap.PAGESIZE

@@ -1,4 +1,4 @@
-"""send and recv: tags, senders, order, sizes that differ, and threads at once."""
+"""send and recv: tags, senders, order, wrong sizes, and several threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_messages_of_a_pair_and_tag_arrive_in_order_whatever_their_sizes(machine
             for number, size in enumerate(sizes):
                 array = np.full(size, number, np.int32)
                 member.transport.send(member.message(number), array, 3, 7)
-                array[:] = -1  # it may be changed
+                array[:] = -1  # the sender may change it
         elif member.rank == 3:
             for number, size in enumerate(sizes):
                 array = np.full(size, -2, np.int32)
@@ -46,7 +46,7 @@ def test_tags_and_any_sender(machines: str) -> None:
             return
         small = {}
         for _ in range(3):
-            # Those with tag 1 first, though those with tag 2 wait from some members.
+            # Messages with tag 1 first, although some with tag 2 are waiting.
             array = np.zeros(3, np.int64)
             sender = member.transport.recv(member.message(), array, None, 1)
             small[sender] = int(array[0])
@@ -111,7 +111,7 @@ def test_a_message_of_another_size_or_type_is_a_mismatch_that_names_both(size: i
     sent, received = together("aa", play)
     assert f"sent float32, {size} numbers ({4 * size} bytes) at program0.py:1" in received
     assert f"expected float32, {size + 1} numbers ({4 * size + 4} bytes)" in received
-    # The sender of a small message has gone on.
+    # The sender of a small message has already continued.
     assert sent == ("" if size == 4 else received)
 
 
@@ -127,7 +127,7 @@ def test_a_receiver_that_does_not_call_is_named_and_the_group_goes_on() -> None:
         if member.rank == 0:
             member.transport.send(member.message(), array, 1, 0)
         else:
-            # The message that was withdrawn is not there.
+            # The withdrawn message is not delivered.
             member.transport.recv(member.message(), array, 0, 0)
             assert (array == 0).all()
 
@@ -189,7 +189,7 @@ def test_close_ends_what_other_threads_wait_for() -> None:
         for thread in threads:
             thread.start()
         member.transport.send(member.message(), np.ones(1), 1, 0)
-        # The other has read it, and leaves; or waits for the same barrier in vain.
+        # The other member has read it and leaves, or waits for the same barrier in vain.
         member.transport.close()
         for thread in threads:
             thread.join()

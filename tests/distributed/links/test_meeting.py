@@ -1,4 +1,4 @@
-"""Members whose calls differ: wherever they are, all learn it, and the group goes on."""
+"""When members' calls differ, all of them get an error, and the group continues."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def test_a_call_that_differs_is_named_to_all_on_every_machine(machines: str, odd
             with pytest.raises(CollectiveMismatchError) as raised:
                 transport.barrier(call)
             texts.append(str(raised.value))
-            # All are at the same point afterwards.
+            # All members are at the same point afterwards.
             array = np.full(30_000, member.rank)
             transport.all_reduce(member.call(), array, "sum")
             assert (array == 6).all()
         return texts
 
     for number, texts in enumerate(zip(*together(machines, play), strict=True)):
-        # Members of a machine compare among themselves first, and then machines do.
+        # Members of one machine compare their calls first, then the machines do.
         for text in texts:
             assert "the members of the group called differently: rank " in text
             assert f"called barrier (ä), number {2 * number + 1} of the group" in text

@@ -1,4 +1,4 @@
-"""Messages that reach a group: which it takes, which it refuses, and what each one does."""
+"""Messages that reach a group: which are accepted or rejected, and what each one does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.distributed.links.members import Member, staying, together
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no short message be given up because the machine is busy."""
+    """Make sending a short message wait longer, for a busy machine."""
     monkeypatch.setattr(between, "_NOTICE_S", 1.0)
 
 
@@ -79,7 +79,8 @@ def test_the_failure_of_another_is_raised_as_it_was_there(
             with pytest.raises(error) as raised:
                 transport.barrier(member.call())
             assert type(raised.value) is error and str(raised.value).startswith("why ")
-            # It learned that from another: it tells nobody of other machines.
+            # The failure was reported by another machine, so this member does not report it to
+            # other machines.
             assert told == []
             transport._heard.clear()
         else:
@@ -156,7 +157,7 @@ def test_stacks_are_asked_of_a_few_and_shown_in_the_log(
             transport._post.notify = lambda *given: asked.append(given)  # type: ignore[assignment, method-assign]
             transport._query_stacks([9, 8, 7, 6, 5, 4])
             assert asked == [(one, wire.WHERE) for one in (9, 8, 7, 6)]
-            # A process that has left without a connection to this one is found so.
+            # This finds processes that have left without a connection to this one.
             assert knocked == [19, 18, 17, 16]
             transport._members = members
             asked.clear()
@@ -195,7 +196,7 @@ def test_members_that_leave_wait_until_others_have_read_what_they_sent(
             transport._say_goodbye()
             timer.join()
             taken = time.monotonic() - began
-            # A message that was read is not awaited again.
+            # It does not wait again for a message that was read.
             transport._have_read.add(1)
             transport._say_goodbye()
             is_read.wait(20.0)
@@ -298,7 +299,7 @@ def test_a_message_that_is_withdrawn_while_it_is_fetched_is_not_waited_for() -> 
             with pytest.raises(CollectiveTimeoutError):
                 transport.recv(member.message(timeout_s=0.03), array, 0, 5)
             assert post._arrivals == {} and not array.any()
-            # A piece of it that comes late is dropped, and an answer to nobody too.
+            # A late piece of the message is dropped, and so is a reply without a receiver.
             post.arrived(Head(wire.PART, 0, 0, 77, total=1 << 17), [b"late"])
             post.arrived(Head(wire.CLEAR, 0, 0, 99), [b""])
             assert post._answers == {}

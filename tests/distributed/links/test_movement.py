@@ -40,7 +40,7 @@ def test_what_members_must_move_alike_is_one_text() -> None:
 @topologies
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_sizes_around_those_that_travel_with_the_meeting(machines: str, extra: int) -> None:
-    """The slots of the segment, and what machines send each other, hold so much and no more."""
+    """The largest sizes that fit into the segment's slots, or into messages between machines."""
 
     def play(member: Member) -> None:
         transport, size = member.transport, member.size
@@ -107,9 +107,9 @@ def test_the_first_pair_that_differs_is_named() -> None:
 def test_tables_of_sizes_that_no_ring_holds_go_over_the_board(
     machines: str, board: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """16 bytes for each pair of members: those of 314 are more than a ring holds."""
+    """16 bytes per pair of members: with 314 members the table is larger than a ring."""
     monkeypatch.setattr(segment, "BLOCK_BYTES", 64)
-    # The board of one machine holds a line of each member.
+    # The board of one machine holds a line for each member.
     monkeypatch.setattr(segment, "board_bytes", lambda: max(board, 64 * machines.count("a")))
 
     def play(member: Member) -> None:
@@ -146,5 +146,5 @@ def test_an_exchange_of_more_members_than_one_message_describes_is_refused(
     refused = together("aab", play)
     assert len(set(refused)) == 1 and refused[0].startswith("all_to_all: a group of 3 members on ")
     assert "2 can. Use smaller groups" in refused[0]
-    # Members of one machine read the tables where they are.
+    # Members of one machine read the tables in shared memory.
     assert together("aaa", play) == ["[[0, 0], [1, 1], [2, 2]]"] * 3

@@ -1,4 +1,4 @@
-"""Two machines that send calls and arrays at once: sums, differences, and what is forged."""
+"""Two machines that exchange calls and arrays: sums, mismatches, and forged data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ seals = pytest.mark.parametrize("seal", [bulk.ENCRYPTED, bulk.AUTHENTICATED, bul
 def connected(
     monkeypatch: pytest.MonkeyPatch, seal: str, play: Callable[[Member], Any], machines: str = "ab"
 ) -> list[Any]:
-    """Run a function on members whose machines have their connections."""
+    """Run a function on members whose machines are already connected."""
     monkeypatch.setattr("fastdist.distributed.links.joining.choose_seal", lambda *_, **__: seal)
 
     def run(member: Member) -> Any:
@@ -75,7 +75,7 @@ def test_each_gets_what_it_is_to_get(monkeypatch: pytest.MonkeyPatch, what: str)
 
 
 class Queue:
-    """Records as a sender sees them; the test decides when they leave."""
+    """A sender's queue of records; the test decides when they are sent."""
 
     def __init__(self, *, is_local: bool) -> None:
         self.is_local = is_local
@@ -97,7 +97,7 @@ def test_leaders_on_one_machine_send_in_turns_and_others_as_fast_as_they_can() -
         queue = Queue(is_local=is_local)
         outgoing = pair._Outgoing(queue, 5, array)  # type: ignore[arg-type]
         patience: Any = None
-        queue.num_queued = 1  # the call, which leaves with the first piece
+        queue.num_queued = 1  # the call, which is sent with the first piece
         for _ in range(2):
             outgoing.send_some(patience)
             assert queue.offsets == [0]
@@ -109,7 +109,7 @@ def test_leaders_on_one_machine_send_in_turns_and_others_as_fast_as_they_can() -
         outgoing.send_some(patience, step)
         assert queue.offsets == [0, 4 * step]
         outgoing.send_some(patience, array.size)
-        assert queue.offsets == [0, 4 * step]  # it has not left
+        assert queue.offsets == [0, 4 * step]  # the last piece has not been sent
         queue.num_queued = 0
         outgoing.send_some(patience, array.size)
         assert queue.offsets == [0, 4 * step, 8 * step]
@@ -196,7 +196,7 @@ def test_records_that_belong_nowhere_end_the_group(
 def _errors_of_sums(
     monkeypatch: pytest.MonkeyPatch, seal: str, tampering: Callable[[Any, Any], bool]
 ) -> list[Exception]:
-    """Return the error of each member where one of them sends by tampering; arrays stay whole."""
+    """Return each member's error when one of them tampers with its messages; arrays stay whole."""
 
     def play(member: Member) -> Exception:
         if member.rank:
@@ -228,7 +228,7 @@ def test_a_call_that_was_tampered_with_is_not_believed(
     errors = _errors_of_sums(monkeypatch, bulk.AUTHENTICATED, tampering)
     assert not any(isinstance(one, CollectiveMismatchError) for one in errors)
     texts = [str(one) for one in errors]
-    # The other member is the first to see that something is wrong where this one breaks off.
+    # The other member detects an error first if this one stops sending.
     expected = "not what its sender sealed", "a record of kind"
     assert any(one in text for text in texts for one in expected[: 1 + (place > 0)]), texts
 

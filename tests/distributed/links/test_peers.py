@@ -26,7 +26,7 @@ from fastdist.distributed.sockets.security import NoSecurity
 
 
 class Group:
-    """Replaces a group: records the members that it lost."""
+    """A replacement for a group: records the members that it lost."""
 
     def __init__(self) -> None:
         self.lost: list[tuple[int, str]] = []
@@ -49,7 +49,7 @@ class Group:
 
 
 class Lane:
-    """Stands for a connection: its events and pulse are the test's."""
+    """A stand-in for a connection whose events and pulse the test sets."""
 
     def __init__(self, *events: str, beat: Beat | None = None) -> None:
         self.events = list(events)
@@ -88,7 +88,7 @@ def record_of(hub: Hub, rank: int = 1, **changes: Any) -> Record:
 def watched(hub: Hub, *groups: int, **changes: Any) -> tuple[_Peer, list[Group]]:
     """Return a peer that these groups watch."""
     record, found = record_of(hub, **changes), []
-    # As if it were a hub of this process that is open.
+    # As if it were an open hub of this process.
     hubs._live.add(record.incarnation)
     for number in groups:
         found.append(Group())
@@ -104,7 +104,7 @@ CONNECTED = monitor.HANDSHAKE_SUCCEEDED
     ("events", "why"),
     [
         ([CONNECTED, monitor.DISCONNECTED], "its connection has ended"),
-        # It was not there yet, and libzmq tries again.
+        # The peer was not listening yet, and libzmq tries again.
         ([monitor.DISCONNECTED], ""),
         ([monitor.DISCONNECTED, CONNECTED], ""),
         ([CONNECTED, monitor.CONNECTED, monitor.CONNECT_RETRIED, monitor.ACCEPTED], ""),
@@ -158,11 +158,11 @@ def test_the_first_reason_stays_and_all_groups_of_a_peer_learn_it_soon(hub: Hub)
     hub._declare_lost(peer, "the second")
     for group in groups:
         assert group.arrived.wait(5.0)
-    # Messages from before its end may be read first.
+    # Messages sent before its end may be read first.
     assert time.monotonic() - began >= hubs._READ_ON_S
     assert [group.lost for group in groups] == [[(1, "the first")]] * 2
     assert other.lost == [] and peer.closed.wait(time.monotonic())
-    # A group that begins to watch it later learns it at once.
+    # A group that begins to watch the peer later is notified immediately.
     late = Group()
     hub.attach(4, late)
     hub.watch(4, peer.record, by_connection=False)
@@ -225,7 +225,7 @@ def test_a_process_is_watched_by_its_descriptor_if_its_number_means_the_same_her
         assert descriptor >= 0 and not peer.why_lost
         hub.watch(1, peer.record, by_connection=False)
         assert peer.pidfd == descriptor
-        # Another process has its number by now.
+        # By now another process has its pid.
         reused, _ = watched(hub, 2, pid=process.pid, process_start=1, incarnation=9)
         assert reused.why_lost == "its process has ended"
     assert group.arrived.wait(5.0)
@@ -257,7 +257,7 @@ def test_the_reader_wakes_for_the_first_loss_and_hands_out_those_that_are_due(
     made._is_closed = False
     made._read()
     assert asked == [None, 100.0]
-    # In their order: a later one waits for those before it.
+    # Losses are handed out in order, so a later one waits for those before it.
     assert group.lost == [(1, "why 1")] and group.left == [2] and len(made._lost) == 2
 
 
@@ -277,7 +277,7 @@ def test_a_hub_that_closes_is_known_to_the_other_hubs_of_its_process() -> None:
     assert stranger.left == []
     with pytest.raises(CollectiveLostError, match="it has left all groups"):
         other.send(known, (b"",), time.monotonic() + 5.0)
-    # One that watches it later learns of it as well.
+    # A hub that watches it later is notified as well.
     third.watch(2, known, by_connection=False)
     assert stranger.arrived.wait(5.0) and stranger.left == [71]
     for hub, number in ((other, 1), (third, 2)):
@@ -317,7 +317,7 @@ def test_at_the_end_of_a_process_all_hubs_leave_their_groups(
     monkeypatch.setattr(hubs, "_hubs", {1: Ending(1), 2: Ending(2)})
     hubs._close_all()
     assert left == [1, 2]
-    # A forked child has none of them, and nobody holds its lock.
+    # A forked child has no hubs, and their lock is free.
     lock = hubs._hubs_lock
     monkeypatch.setattr(hubs, "_hubs_lock", lock)
     hubs._forget_in_child()

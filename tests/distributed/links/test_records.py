@@ -1,4 +1,4 @@
-"""The claim that records leave and arrive whole, and that waits name the members in question."""
+"""Records are sent and received completely, and waits name the members concerned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.distributed.links.test_bulk import LARGE, Patience
 
 
 class Ends:
-    """Records of a member between 1, to which it sends, and 2; and the far ends of both."""
+    """The records of a member that sends to 1 and receives from 2, with both remote ends."""
 
     def __init__(self, alarm: Alarm) -> None:
         (to_next, self.after), (self.before, from_previous) = (
@@ -42,7 +42,7 @@ class Ends:
 @pytest.mark.parametrize("reads", [True, False])
 def test_who_sleeps_looks_for_the_one_it_waits_for(reads: bool) -> None:
     ends, looked = Ends(Alarm()), []
-    with suppress(BlockingIOError):  # nothing more can be sent
+    with suppress(BlockingIOError):  # the socket buffer is full
         while True:
             ends.to_next.send(bytes(1 << 16))
     ends.records.enqueue(3, 0, np.zeros(32, np.uint8), 0)
@@ -120,7 +120,7 @@ def test_what_was_received_ahead_belongs_to_the_next_record(
     got: list[bytes] = []
     at, out = 0, np.zeros(0, np.uint8)
     while len(got) < len(sent):
-        # At first in small parts; then as much as the socket takes.
+        # First in small parts, then as much as the socket accepts.
         size = cut if at < 10 * cut else 100_000
         at += ends.before.send(stream[at : at + size]) if at < len(stream) else 0
         while (head := ends.records.receive_head(Patience())) is not None:  # type: ignore[arg-type]
@@ -175,7 +175,7 @@ def test_what_a_member_sent_before_it_left_is_received(
     receive_head = Records.receive_head
 
     def learn_first_that_it_left(self: Records, *arguments: Any) -> Any:
-        # Its goodbye goes by another connection, and may be faster.
+        # The goodbye uses another connection, and may arrive first.
         self._alarm.left.add(self.previous)
         return receive_head(self, *arguments)
 

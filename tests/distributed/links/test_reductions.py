@@ -1,4 +1,4 @@
-"""The arithmetic of reductions, for every type of numbers and in its order."""
+"""The arithmetic of reductions, for every dtype and in the order of the members."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_narrow_floats_are_rounded_once() -> None:
     arrays = [np.array([one], ml_dtypes.bfloat16) for one in (256.0, 1.0, 1.0)]
     out = np.empty(1, ml_dtypes.bfloat16)
     combine("sum", arrays, out)
-    assert float(out[0]) == 258.0  # 256 + 1 is 256 in bfloat16
+    assert float(out[0]) == 258.0  # in bfloat16, 256 + 1 is 256
 
 
 def test_every_reduction_of_the_interface_is_known() -> None:

@@ -1,4 +1,4 @@
-"""The memory that members share: its parts do not overlap, and outlive the group while read."""
+"""The memory that members share: its parts do not overlap, and stay mapped while in use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made(request: pytest.FixtureRequest) -> Segment:
 def test_no_two_parts_overlap_and_together_they_fill_the_segment(made: Segment) -> None:
     whole = made._bytes
     table_bytes = made.table(0, 0).nbytes
-    parts: list[tuple[int, int]] = []  # where each begins and ends
+    parts: list[tuple[int, int]] = []  # start and end of each part
 
     def add(part: np.ndarray, nbytes: int) -> None:  # type: ignore[type-arg]
         assert part.nbytes == nbytes
@@ -67,7 +67,7 @@ def test_words_of_a_head_do_not_overlap() -> None:
     words += [segment.GO_BYTES, segment.CALL_BYTES, segment.SHARED_BYTES]
     taken = [*words, segment.CALL_BYTES + 1, segment.SHARED_BYTES + 1]
     assert len(set(taken)) == len(taken) and max(taken) * 8 < segment._WORDS_BYTES
-    # Those that different moments write lie on different cache lines.
+    # Words that are written at different times are on different cache lines.
     lines = [word // 8 for word in (*words[:6], segment.GO, segment.CALL_BYTES)]
     assert len(set(lines)) == len(lines)
     assert all(word % 8 == 0 for word in (*words[:6], segment.GO, segment.CALL_BYTES))
@@ -91,7 +91,7 @@ def test_texts_are_cut_to_their_room_and_disturb_no_neighbour(
         assert getattr(made, read)(1) == text[:room]
         assert getattr(made, read)(0) == b"first"
     getattr(made, write)(1, b"c" * room)
-    # A length that is forged does not read beyond the room.
+    # A forged length does not cause a read beyond the allotted room.
     word = segment.FAILURE_BYTES if read == "failure_text" else segment.GO_BYTES
     made.words[made.first_word(1) + word] = 1 << 40
     assert getattr(made, read)(1) == b"c" * room

@@ -1,4 +1,4 @@
-"""Meetings of many machines: who sends how often, and what all know and add up afterwards."""
+"""Meetings of many machines: which leaders send how often, and what all know afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def merged(lower: Any, upper: Any) -> Any:
 
 
 def met(known: list[tree.Known]) -> list[int]:
-    """Let leaders meet in the order of the steps; return how many messages each sends."""
+    """Run the steps of a meeting of leaders; return how many messages each one sends."""
     count = len(known)
     plans = [tree.rounds_of(number, count) for number in range(count)]
     sent = [0] * count

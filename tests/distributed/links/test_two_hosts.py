@@ -1,4 +1,4 @@
-"""Groups over two machines with two members each: a slow link, and a cable that is pulled."""
+"""Groups over two machines with two members each: a slow link, and a pulled cable."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ _JOB = """
             print(f"rank {rank} summed", flush=True)
         time.sleep(0.05)
 """
-# A silent member is given up after 4 s, before the launcher gives up the other node.
+# A silent member is declared lost after 4 s, before the launcher gives up the other node.
 _LOST_S = 9.0
 
 
-# Sums go on when TCP has sent again what was lost, which it tries at growing intervals.
+# Sums continue once TCP has retransmitted lost data, which it tries at growing intervals.
 _SHORT_CUT_S = 2.0
 
 
 def wait_for_all(hosts: TwoHosts, text: str, timeout_s: float = BOUND_S) -> None:
-    """Wait until all ranks have written a text."""
+    """Wait until all ranks have printed a text."""
     for node, run in enumerate(hosts.runs):
         for rank in (2 * node, 2 * node + 1):
             run.wait_for(text.format(rank=rank), timeout_s)
@@ -84,7 +84,7 @@ def test_sums_outlive_a_slow_link_and_a_short_cut_but_no_cable_that_is_pulled(
             ]
             hosts.tell(node, f"{{ {shlex.join(command)}; echo status $?.; }} &")
         wait_for_all(hosts, "rank {rank} summed")
-        # 8 MB each way take 3 s; leaders name the other machine's.
+        # 8 MB each way take 3 s; each leader's warning names the leader of the other machine.
         hosts.limit_cable("20mbit")
         for run, leader in zip(hosts.runs, (2, 0), strict=True):
             run.wait_for(f" s for rank {leader} (pid", of="err")

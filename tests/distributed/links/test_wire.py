@@ -1,4 +1,4 @@
-"""The head of a message: what it carries, and what is refused before anything is made of it."""
+"""The head of a message: its fields, and what is rejected before it is used."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rubbish_is_refused() -> None:
 def test_a_group_goes_on_when_a_member_sends_what_no_member_sends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Messages with numbers of nobody, of other ranks, and without their parts are dropped."""
+    """Messages with unknown ids, wrong ranks or missing parts are dropped."""
 
     def play(member: Member) -> None:
         transport = member.transport

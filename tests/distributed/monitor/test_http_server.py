@@ -1,4 +1,4 @@
-"""The HTTP server of a worker's metrics: what it answers, and what strangers cannot do to it."""
+"""The HTTP server for a worker's metrics: its answers, and limits for strangers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_all(connection: socket.socket) -> bytes:
         while chunk := connection.recv(4096):
             data += chunk
     except ConnectionResetError:
-        pass  # it left before it had read all of a long request
+        pass  # the server closed before it had read all of a long request
     return data
 
 
@@ -79,11 +79,11 @@ def test_a_request_without_an_end_is_bounded_in_bytes(server: HttpServer) -> Non
 
 def test_strangers_that_say_nothing_are_bounded_in_number_and_time(server: HttpServer) -> None:
     idle = [connected(server) for _ in range(MOST_CONNECTIONS)]
-    # The next ones are closed at once, and the idle ones after the time of a request.
+    # Further connections are closed immediately, and idle ones after the time for a request.
     with connected(server) as one_more:
         assert read_all(one_more) == b""
     for connection in idle:
-        read_all(connection)  # returns: the server has ended it
+        read_all(connection)  # returns when the server closes the connection
         connection.close()
     assert ask(server, b"GET /page HTTP/1.1\r\n\r\n").endswith(b"/page")
 

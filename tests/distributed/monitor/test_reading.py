@@ -1,4 +1,4 @@
-"""get_metrics(): a reading of this process, and where it is shown."""
+"""get_metrics() reads this process, and the launcher and HTTP server show the reading."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_collectives_and_their_bytes_are_counted() -> None:
 def test_the_launcher_reads_a_worker_by_a_socket_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     with short_folder() as folder:
-        Path(socket_path(folder, 3)).touch()  # a former worker has left it
+        Path(socket_path(folder, 3)).touch()  # left behind by an earlier worker
         answers = Answers(folder)
         answers.start()
         for _ in range(2):

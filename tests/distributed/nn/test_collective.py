@@ -1,4 +1,4 @@
-"""The derivatives of collectives, as those of one function of the inputs of all members."""
+"""Derivatives of collectives, which are functions of the inputs of all members."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def members() -> tuple[int, int]:
 
 def uneven_exchange(x: Tensor) -> Tensor:
     rank, size = members()
-    # Two rows to the next member, none to this one, one to each other.
+    # Two rows to the next member, none to this one, and one to each of the others.
     rows = [[0 if to == r else 2 if to == (r + 1) % size else 1 for to in range(size)]
             for r in range(size)]  # fmt: skip
     received = [rows[sender][rank] for sender in range(size)]
@@ -38,7 +38,7 @@ def uneven_exchange(x: Tensor) -> Tensor:
 
 def exchanged_lists(x: Tensor) -> Tensor:
     rank, size = members()
-    # Members send their rank and one more numbers each.
+    # Even ranks send one number to each member, odd ranks two.
     inputs = [x[to, : 1 + rank % 2] for to in range(size)]
     outputs = [x.new_empty(1 + sender % 2) for sender in range(size)]
     return fd.cat(F.all_to_all(outputs, inputs))
@@ -56,7 +56,7 @@ def scaled_sum(x: Tensor) -> Tensor:
     return F.all_reduce(x, op)
 
 
-# Functions of a tensor of shape (members, 2), and how many collectives a call makes.
+# A function of a tensor of shape (members, 2), and the number of collectives per call.
 LINEAR: dict[str, tuple[Function, int]] = {
     "all_reduce": (F.all_reduce, 1),
     "all_reduce, mean": (lambda x: F.all_reduce(x, ReduceOp.AVG), 1),
@@ -99,14 +99,14 @@ FUNCTIONS: dict[str, Function] = {**{name: one for name, (one, _) in LINEAR.item
 
 
 def inputs(size: int) -> np.ndarray[Any, Any]:
-    """Return the input of each member, others for each."""
+    """Return different inputs for each member."""
     return np.random.default_rng(size).uniform(0.2, 1.0, (size, size, 2))
 
 
 def by_differences(
     compute: Callable[[Tensor, int], Tensor], given: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the derivatives of all results by all inputs; compute(x, rank) is one member's."""
+    """Return the derivatives of all results by all inputs; compute(x, rank) runs one member."""
 
     def member(rank: int) -> list[list[float]]:
         columns = []
@@ -123,7 +123,7 @@ def by_differences(
 
 
 def by_backward(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the same derivatives, row by row: only one member's gradient has a 1."""
+    """Return the same derivatives row by row; only one member's gradient contains a 1."""
 
     def member(rank: int) -> list[list[float]]:
         x = fd.from_numpy(given[rank].copy()).requires_grad_()
@@ -144,7 +144,7 @@ def by_backward(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[A
 
 
 def by_tangents(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the same derivatives, column by column: only one member's tangent has a 1."""
+    """Return the same derivatives column by column; only one member's tangent contains a 1."""
 
     def member(rank: int) -> list[list[float]]:
         columns = []
@@ -162,8 +162,8 @@ def by_tangents(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[A
         return np.concatenate(run_members(len(given), member), axis=1).T
 
 
-# Derivatives of four members take two thirds of the time of all: in an ordinary run, of what moves
-# numbers in other ways between four than between three.
+# Derivatives with four members take two thirds of the total time. An ordinary run only tests
+# functions that move numbers differently between four members than between three.
 AMONG_FOUR = ("all_to_all_single, uneven", "all_to_all", "send and recv", "permute_tensor")
 
 
@@ -183,7 +183,7 @@ def test_derivatives_are_those_of_all_members_together(name: str, size: int) -> 
 
 
 def slope(function: Function, x: Tensor, rank: int, *, recorded: bool = False) -> Tensor:
-    """Return the gradient of a sum of cubes of all results, with another weight on each member."""
+    """Return the gradient of a weighted sum of cubes of all results; weights differ by member."""
     loss = (function(x.sin()) ** 3).sum() * (1.0 + rank)
     return grad(loss, x, create_graph=recorded)[0]
 

@@ -1,4 +1,4 @@
-"""The claim: a RemoteModule is called, trained and sent like a module, and lives elsewhere."""
+"""A RemoteModule is called, trained and sent like a module, but lives on another worker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def group() -> Iterator[Group]:
 
 
 class Scaled(nn.Module):
-    """Has a parameter, one in a child, a switch, and arguments by name."""
+    """Has its own parameter, a child with one, a training mode, and keyword arguments."""
 
     def __init__(self, size: int, scale: float = 1.0) -> None:
         super().__init__()

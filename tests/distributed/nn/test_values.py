@@ -1,4 +1,4 @@
-"""The values of collectives that return their results, against NumPy, and their arguments."""
+"""Values of collectives that return their results, against NumPy, and their arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 def inputs() -> Array:
-    """Return the inputs of both members, of shape (4, 3): not as long as there are members."""
+    """Return the inputs of both members, of shape (4, 3): more rows than members."""
     return np.random.default_rng(5).uniform(0.5, 2.0, (SIZE, 4, 3))
 
 
@@ -37,7 +37,7 @@ def halves(x: Any) -> Any:
     return x.reshape(SIZE, 2, 3)
 
 
-# A function -> its result on each rank, of the inputs of all.
+# A function, and a function that computes its result on each rank from all inputs.
 VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Array, int], Any]]] = {
     "sum": (F.all_reduce, lambda a, r: a.sum(0)),
     "mean": (lambda x: F.all_reduce(x, ReduceOp.AVG), lambda a, r: a.mean(0)),

@@ -1,4 +1,4 @@
-"""Messages that travel as one come back as they were, and a broken batch is an error."""
+"""Messages sent in one batch are unpacked unchanged, and a malformed batch is an error."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_broken_batch_is_a_message_error() -> None:
 
 
 def test_a_batch_that_announces_more_than_is_sent_at_once_is_refused_before_it_is_read() -> None:
-    # 16 million messages of no bytes would fit a frame, and each would cost an object.
+    # 16 million empty messages would fit into a frame, and each would cost an object.
     frame = struct.pack("<BxxxI", BATCH, MAX_MESSAGES + 1) + bytes(4 * (MAX_MESSAGES + 1))
     for broken in (frame, struct.pack("<BxxxI", BATCH, 0)):
         with pytest.raises(MessageError, match=rf"one holds 1 to {MAX_MESSAGES}"):

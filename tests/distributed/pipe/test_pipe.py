@@ -1,4 +1,4 @@
-"""A pipe whose peer is lost: every wait ends, and everybody gets a separate error."""
+"""When the peer of a pipe is lost, every wait ends, and each waiting call gets its own error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.distributed.sockets import Doorbell
 
 
 class Lane:
-    """A lane that notes its end."""
+    """A lane that records its end."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -47,7 +47,7 @@ def test_a_pipe_in_error_raises_a_fresh_copy_each_time(use: Callable[[Pipe], Any
         assert not caught.value.may_have_run
         raised.append(caught.value)
     assert raised[0] is not raised[1]
-    # The pipe's own error holds no frames of callers.
+    # The pipe's own error does not keep callers' frames alive.
     assert error.__traceback__ is None
 
 
@@ -99,7 +99,7 @@ def test_a_peer_that_is_lost_while_its_shared_lane_is_made_leaves_its_bell_open_
         return Lane()
 
     pipe = Pipe(connect, lambda number: [b"hello"], lambda: None)  # type: ignore[return-value,arg-type]
-    with pytest.raises(AttributeError, match="try_send"):  # so far it has come
+    with pytest.raises(AttributeError, match="try_send"):  # after the loss
         pipe.shared()
     assert bells[0] >= 0
     assert not pipe.is_waited_for() and pipe._closed.fileno() < 0
@@ -138,7 +138,7 @@ def test_a_call_that_comes_to_a_pipe_in_error_is_not_open() -> None:
 
 
 class LaneWithNews(Lane):
-    """A lane by which something may have come."""
+    """A lane that may have received messages."""
 
     def __init__(self, came: list[Any]) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class LaneWithNews(Lane):
 
 
 def pipe_with(news: list[list[Any]], most: int = 3) -> tuple[Pipe, list[int]]:
-    """Return a pipe with free lanes 1, 2 ..., each with its news, and the list of lanes made."""
+    """Return a pipe with free lanes 1, 2, ..., each with messages, and the list of lanes made."""
     made: list[int] = []
 
     def connect(bell: Any, number: int) -> Any:
@@ -178,7 +178,7 @@ def test_a_lane_that_fails_while_late_answers_are_looked_for_is_closed_and_no_ot
     assert not pipe.is_waited_for()
     lanes = [pipe.borrow_lane() for _ in range(3)]
     assert None not in lanes and pipe.borrow_lane() is None
-    assert made == [1, 2, 3, 2]  # the failed one, made again
+    assert made == [1, 2, 3, 2]  # the failed lane was made again
 
 
 def test_a_caller_that_comes_during_a_look_opens_no_connection_for_it() -> None:
@@ -190,7 +190,7 @@ def test_a_caller_that_comes_during_a_look_opens_no_connection_for_it() -> None:
     wait_for = pipe._look_ended.wait_for
 
     def ask(*arguments: Any) -> Any:
-        is_asking.set()  # the pipe's lock is held, and given up by the wait alone
+        is_asking.set()  # the wait releases the pipe's lock
         return wait_for(arguments[0], 20)
 
     pipe._look_ended.wait_for = ask  # type: ignore[method-assign]

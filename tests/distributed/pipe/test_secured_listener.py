@@ -1,4 +1,4 @@
-"""The sender that a listener attributes a message to, and the connections of one member."""
+"""Which sender a listener attributes a message to, and the connections of one member."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lane_of(rank: int, listener: ZmqListener, closed: Doorbell) -> Lane:
 
 
 def exchange(lane: Lane, listener: ZmqListener) -> int | None:
-    """Send on a lane, receive the answer, and return the sender that it was attributed to."""
+    """Send on a lane and receive the answer; return the sender that the listener saw."""
     lane.send(Message(0x102, 1).encode(), soon())
     received = listener.receive(soon())
     assert received is not None
@@ -101,7 +101,7 @@ def test_with_certificates_each_message_is_asked_who_sent_it(
     folder = CertificateFolder(make_certificates(tmp_path / "certificates", 3))
     securities = [CertificateSecurity.for_rank(folder, rank, 3) for rank in range(3)]
     listener = Context(["uv"], security=securities[0]).listen("listener of rank 0")
-    # A routing id that was rank 1's, as far as the listener knows, and that rank 2 now takes.
+    # A routing id that the listener attributes to rank 1, and that rank 2 now uses.
     listener._ranks[b"taken"] = 1
     lane = make_socket(zmq.DEALER, "lane of rank 2", identity=b"taken")
     lane.set(zmq.SNDTIMEO, 10_000)

@@ -1,4 +1,4 @@
-"""The contract of every transport: messages in order, whole, and every wait ends."""
+"""The contract of every transport: messages arrive in order and complete, and every wait ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CURVE, CERTS = "uv, curve", "uv, certs"
 
 
 class Ends:
-    """A listener and lanes to it by one transport."""
+    """A listener, and lanes to it, of one transport."""
 
     def __init__(self, transport: str, security: Security | None = None) -> None:
         self.transport = transport
@@ -54,7 +54,7 @@ class Ends:
         return lane
 
     def by_zeromq(self) -> Lane:
-        """Connect by the transport that accompanies rings."""
+        """Connect by the ZeroMQ transport that accompanies rings."""
         name = "ipc" if self.transport == "shm" else self.transport
         lane = self.context.connect(name, self.listener.addresses[name], self.closed, "rank:0")
         self.lanes.append(lane)
@@ -89,7 +89,7 @@ def test_frames_that_nobody_announced_are_no_route_of_the_next_message(ends: End
     other.send(Message(0x102, 1).encode(), soon())
     known = ends.listener.receive(soon())
     assert known is not None
-    # A ring's route is not bytes that anybody could send.
+    # The route of a ring is an object, which no peer could send.
     route = known.route if isinstance(known.route, bytes) else bytes(5)
     forged = [route, *Message(0x102, 666).encode()]
     liar.send([*Message(0x102, 2).encode(), *forged], soon())
@@ -123,7 +123,7 @@ def test_messages_of_a_lane_keep_their_order(ends: Ends) -> None:
 def test_buffers_of_every_size_arrive_whole_and_writable(ends: Ends, size: int) -> None:
     lane = ends.connect()
     payload = bytes(range(256)) * (size // 256) + b"\7" * (size % 256)
-    # As a caller does, while another reads.
+    # In a thread, since a large message needs a concurrent reader.
     sender = threading.Thread(
         target=lane.send, args=(Message(1, buffers=[payload]).encode(), soon())
     )
@@ -190,7 +190,7 @@ def wait_until_gone(ends: Ends, received: Received) -> None:
 def test_replies_from_other_threads_do_not_hide_messages_from_the_reader(
     ends: Ends, is_there: bool
 ) -> None:
-    # Each send of a socket may take the edge that would have woken its sleeping reader.
+    # Each send on a socket may consume the edge that would have woken its sleeping reader.
     lane, other = ends.connect(), ends.connect()
     other.send(Message(0x102, 1).encode(), soon())
     first = ends.listener.receive(soon())
@@ -229,15 +229,15 @@ def test_a_reply_to_one_gone_wakes_the_reader_whose_edge_it_took(ends: Ends) -> 
     assert gone is not None
     other.close()
     wait_until_gone(ends, gone)
-    # Its remains may wake the reader again, with nothing to read, and late.
+    # Events of the closed connection may still wake the reader without a message.
     if not is_woken_by_a_refused_reply(ends, lane, gone, 3):
         assert is_woken_by_a_refused_reply(ends, lane, gone, 4)
 
 
 def is_woken_by_a_refused_reply(ends: Ends, lane: Lane, gone: Received, number: int) -> bool:
-    """Let a message come, and a reply to one gone take its edge; then read it."""
+    """Receive a message whose edge is consumed by a reply to a closed connection; then read it."""
     assert ends.listener.receive(time.monotonic() + 0.01) is None
-    ends.listener._sleeping = True  # as in receive, which would take the edge itself
+    ends.listener._sleeping = True  # as in receive, which would consume the edge itself
     lane.send(Message(0x102, number).encode(), soon())
     assert select.select([ends.listener.fileno()], [], [], 10)[0]
     assert not ends.listener.reply(gone.route, gone.frames)
@@ -353,7 +353,7 @@ def test_a_batch_that_cannot_be_read_is_handed_on_as_it_came(ends: Ends) -> None
     shared.send(Message(0x102, 1).encode())
     deadline, asked = soon(), None
     while asked is None and time.monotonic() < deadline:
-        assert shared.receive() is None  # sends what could not leave at once
+        assert shared.receive() is None  # sends messages that had to wait
         asked = ends.listener.receive(time.monotonic() + 0.02)
     assert asked is not None
     broken, whole = [b"\xb1 no batch"], Message(0x203, 2).encode()

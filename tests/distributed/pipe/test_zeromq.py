@@ -1,4 +1,4 @@
-"""A listener's memory of connections that prove nothing is bounded by their possible number."""
+"""A listener remembers only as many unauthenticated connections as can exist at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_connections_that_come_and_go_are_forgotten(monkeypatch: pytest.MonkeyPa
         received = listener.receive(time.monotonic() + 10)
         assert received is not None and received.frames == [b"%d" % number]
         assert len(listener._ranks) <= 8
-    # The first one is still there, though nobody remembers it.
+    # The first connection still works, although the listener has forgotten it.
     lanes[0].send([b"again"], time.monotonic() + 10)
     received = listener.receive(time.monotonic() + 10)
     assert received is not None and received.frames == [b"again"]

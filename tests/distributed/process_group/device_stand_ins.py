@@ -1,4 +1,4 @@
-"""Stand-ins for events, clocks and the transports of GPUs in tests of the backend nccl."""
+"""Stand-ins for events, clocks and GPU transports, for tests of the backend nccl."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CALL = Call(4, "all_reduce", "float32", "a.py:3", 200.0)
 
 
 class Event:
-    """A point on a stream that the test passes."""
+    """An event on a stream that the test completes."""
 
     def __init__(self, passed: bool = False, error: Exception | None = None) -> None:
         self.passed, self.error = passed, error
@@ -31,7 +31,7 @@ def progress_of(event: Event, call: Call = CALL) -> Progress:
 
 
 class Clock:
-    """Stands for the module time: each look takes a second."""
+    """A stand-in for the module time: each query advances the clock by a second."""
 
     def __init__(self, now: float = 100.0, step: float = 1.0) -> None:
         self.now, self.step = now, step
@@ -42,7 +42,7 @@ class Clock:
 
 
 class Part:
-    """Stands for a DeviceTransport under watch."""
+    """A stand-in for a DeviceTransport under watch."""
 
     def __init__(self) -> None:
         self.is_captured, self.error = False, None

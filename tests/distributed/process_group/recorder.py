@@ -1,4 +1,4 @@
-"""A transport that notes what a group asks of it, and a group of three that has it."""
+"""A transport that records a group's calls, and a group of three that uses it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _fill(array: Any) -> None:
 
 
 def recorded_group() -> ProcessGroup:
-    """Return member 1 of a group of 3, whose transport is a Recorder; shut it down at the end."""
+    """Yield member 1 of a group of 3 whose transport is a Recorder; shut it down at the end."""
     made = ProcessGroup(RANK, SIZE)
     made._carriers["gloo"] = Recorder()
     made.set_timeout(timedelta(seconds=100))
@@ -104,7 +104,7 @@ def recorded_group() -> ProcessGroup:
 
 
 def asked_of(group: ProcessGroup) -> Asked:
-    """Return the one call that the transport got, and forget it."""
+    """Return the only call that the transport got, and forget it."""
     (found,) = group._carriers["gloo"].asked
     group._carriers["gloo"].asked.clear()
     return found  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Abilities of carriers: they come from a base class, not from the names of attributes."""
+"""A carrier's abilities follow from its base class, not from its attributes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_attributes_of_a_transport_give_it_no_ability() -> None:
     group.allreduce_coalesced([x]).wait()
     group.allgather_into_tensor_coalesced([fd.zeros(2)], [x]).wait()
     assert memory_of(carrier) is HOST
-    # One of allreduce, one that is coalesced, one gather: none of the carrier's own.
+    # One allreduce, one coalesced call and one gather; the carrier's own count is ignored.
     assert group._get_sequence_number_for_group() == 3
     group.shutdown()
 

@@ -23,7 +23,7 @@ MOVED = [*SUMMED, "bool", "complex64", "complex128"]
 
 
 def given(dtype: str, rank: int, *shape: int) -> fd.Tensor:
-    """Return small whole numbers, other ones on each member."""
+    """Return small integers that differ by member."""
     numbers = (np.arange(int(np.prod(shape))) + 1 + rank) % 5 + 1
     return fd.tensor(numbers.reshape(shape).tolist()).to(getattr(fd, dtype))
 
@@ -133,7 +133,7 @@ def test_sizes_of_lists_and_splits_may_differ() -> None:
     def member(rank: int) -> list[Any]:
         listed = [fd.zeros(other + 1) for other in range(3)]
         dist.all_gather(listed, fd.full((rank + 1,), float(rank)))
-        # Member r sends r + 1 rows to each, but none to itself.
+        # Member r sends r + 1 rows to each other member, and none to itself.
         sent = [0 if other == rank else rank + 1 for other in range(3)]
         came = [0 if other == rank else other + 1 for other in range(3)]
         out = fd.zeros(sum(came), 2)
@@ -170,7 +170,7 @@ def test_changes_are_counted_and_outputs_may_be_views_of_inputs() -> None:
     def member(rank: int) -> list[Any]:
         x = fd.ones(2, requires_grad=True)
         y = x * 3
-        saved = y.exp()  # reads its own output
+        saved = y.exp()  # saves its own output
         dist.all_reduce(saved.detach())
         with pytest.raises(RuntimeError, match=r"modified by an inplace operation|was changed"):
             saved.sum().backward()

@@ -1,4 +1,4 @@
-"""The parts of the backend nccl one by one, with stand-ins for streams, events and NCCL."""
+"""The parts of the backend nccl, with stand-ins for streams, events and NCCL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WHAT = "all_reduce (float32), called at a.py:3"
 
 @pytest.fixture
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The events that the current stream waits for."""
+    """Return a list that collects the events that the current stream waits for."""
     found: list[Any] = []
     stream = SimpleNamespace(wait_event=found.append)
     backend = SimpleNamespace(current_stream=lambda index: stream if index == 1 else None)
@@ -80,7 +80,7 @@ def test_the_environment_makes_programs_wait(
     monkeypatch.setattr(work, "_wait_on_host", on_host.append)
     work.wait()
     assert on_host == ([None] if blocks else [])
-    # A graph is captured without its host.
+    # While a graph is captured, the host does not wait.
     work.progress.is_captured = True
     work.progress.kept.append("memory")
     work.wait()
@@ -422,7 +422,7 @@ def test_a_failure_ends_all_and_is_raised_by_later_calls(carrier: NcclCarrier) -
     with pytest.raises(CollectiveError, match="it failed"):
         carrier.start(CALL, lambda *_: None, [fd.ones(1)], None, is_async=True)
     carrier.close()
-    # An aborted part is not closed as well.
+    # An aborted part is not closed too.
     assert part.asked == [("abort",)] and carrier._parts == {} and ended == [error, "closed"]
 
 

@@ -1,4 +1,4 @@
-"""The thread that looks after the collectives of GPUs: what ends, what is late, what fails."""
+"""The thread that watches GPU collectives for completion, delays and failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.distributed.process_group.device_stand_ins import CALL, Clock, Event,
 
 
 def watch_of(store: Any = None, size: int = 1, rank: int = 0) -> tuple[Watch, list[Any]]:
-    """Return a watch whose thread does not run, and the errors with which it fails its group."""
+    """Return a watch without its thread, and the list of errors with which it fails a group."""
     failed: list[Any] = []
     made = Watch(store, rank, size, failed.append)
     made._thread = threading.current_thread()
@@ -85,7 +85,7 @@ def test_members_report_how_far_they_are_and_why_they_failed(
     made.add(Part(), progress_of(Event()))  # type: ignore[arg-type]
     made._look()
     assert json.loads(store.get("called.0")) == [4, "all_reduce", "a.py:3"]
-    # Within a second it does not look again, unless something is late.
+    # Within a second it does not check again, unless something is late.
     made.add(Part(), progress_of(Event(), CALL._replace(sequence=5)))  # type: ignore[arg-type]
     clock.now += 0.99
     made._look()
@@ -143,7 +143,7 @@ def test_members_that_did_not_come_are_named_with_their_last_call(
         "within its timeout: rank 1 did not come (it has called none); rank 2 did not come (its "
         "last was barrier at b.py:9)"
     )
-    # It gave the others time to report, and not much more.
+    # It gave the others some time to report, but not much more.
     assert 301.5 < clock.now < 305.0
     for rank in (1, 2):
         store.set(f"called.{rank}", json.dumps([4, "all_reduce", "a.py:3"]))
@@ -223,6 +223,6 @@ def test_how_long_the_thread_waits_between_looks(monkeypatch: pytest.MonkeyPatch
     made._changed.wait = wait  # type: ignore[method-assign, assignment]
     made._under_way.append((Part(), progress_of(Event())))  # type: ignore[arg-type]
     made._serve()
-    # It ends as soon as nothing has come for that long.
+    # The thread ends as soon as it has had no work for this long.
     assert waits == [0.0] * 3 + [device_watch._IDLE_S]
     assert made._thread is None

@@ -1,4 +1,4 @@
-"""Collectives that replace dual tensors: values and tangents, of one level and of two."""
+"""Collectives on dual tensors: values and tangents, at one level and at two."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_view_and_an_async_call_keep_their_tangents() -> None:
 
 
 def test_a_graph_of_a_value_and_its_tangent_is_that_of_all_members() -> None:
-    """The sum over ranks of (rank + 1) x^2, whose slope at 2 along 1 is 12."""
+    """The sum over ranks of (rank + 1) x^2, whose derivative at 2 is 12."""
 
     def member(rank: int) -> list[float]:
         x = forward_ad.make_dual(fd.tensor([2.0]), fd.ones(1))

@@ -61,7 +61,7 @@ def test_a_receive_of_any_sender_says_who_it_was() -> None:
             assert {first, work.source_rank()} == {0, 1}
             assert dist.recv(x, group=group) == 1
             dist.send(x, 0)
-            # A message received from any sender is counted for that sender.
+            # A message received from any sender is counted for its actual sender.
             assert dist.recv(x, 0) == 0
             return x.item()
         dist.send(fd.ones(1), 2)

@@ -1,4 +1,4 @@
-"""The backend "fake": one process that calls as a member of a large job."""
+"""The backend "fake": one process that makes the calls of a member of a large job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that programs call: their defaults, their waits, and their requests."""
+"""Functions of the module: their defaults, their waits, and the calls that transports get."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def group() -> Iterator[ProcessGroup]:
     made.shutdown()
 
 
-# By the name of a parameter, in all functions.
+# Defaults by parameter name, for all functions.
 DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(["group", "device", "device_ids", "timeout"]),
     **dict.fromkeys(["dst", "src", "group_dst", "group_src", "peer", "group_peer"]),
@@ -66,7 +66,7 @@ def a_barrier(**options: Any) -> Any:
     return dist.barrier(**options)
 
 
-# A function with its arguments -> name, arguments of the transport.
+# A function with its arguments, and the name and arguments of the transport's call.
 CALLS: list[tuple[Callable[..., Any], str, tuple[Any, ...]]] = [
     (lambda **o: dist.all_reduce(two(), dist.ReduceOp.MIN, **o), "all_reduce", ([1, 2], "min")),
     (lambda **o: dist.all_reduce(two(), **o), "all_reduce", ([1, 2], "sum")),
@@ -209,10 +209,10 @@ def test_messages_have_their_peer_tag_number_and_thread(group: ProcessGroup) -> 
         assert found.arguments == arguments and found.thread is not threading.current_thread()
         assert found.sequence == 0
     x = fd.zeros(1)
-    assert dist.recv(x, group=group, tag=3) == 2  # from any
+    assert dist.recv(x, group=group, tag=3) == 2  # from any sender
     found = asked_of(group)
     assert found.arguments == (1, None, 3) and found.sequence == -1
-    # It counts as the second of that sender.
+    # The message counts as the second one of its sender.
     dist.recv(x, 2, group, tag=3)
     assert asked_of(group).sequence == 2
     work = dist.irecv(x, group=group)

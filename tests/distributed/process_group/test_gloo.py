@@ -1,4 +1,4 @@
-"""ProcessGroupGloo: a group that is made from a store, without a default group."""
+"""ProcessGroupGloo: a group created from a store, without a default group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default group and others: how they are made, their ranks and names, and their end."""
+"""The default group and others: creation, ranks, names, and destruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.distributed.process_group.thread_members import ThreadTransport, run_
 
 @pytest.fixture
 def alone() -> Any:
-    """A default group of this process alone."""
+    """Yield a default group of this process alone."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield dist.group.WORLD
     dist.destroy_process_group()

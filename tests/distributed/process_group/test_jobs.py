@@ -1,4 +1,4 @@
-"""Process groups between processes: over links, next to RPC, and with a member that is killed."""
+"""Process groups between processes: over links, next to RPC, and with a killed member."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add(a: Any, b: int) -> Any:
 
 
 def both(first: str, last: str) -> list[Any]:
-    """Use a group and RPC in one job, begun and ended in some order."""
+    """Use a process group and RPC in one job, started and ended in the given order."""
     rank = int(os.environ["RANK"])
     if first == "rpc":
         rpc.init_rpc(f"w{rank}")
@@ -53,7 +53,7 @@ def test_groups_and_rpc_share_one_store(first: str, last: str) -> None:
 
 
 def train() -> list[Any]:
-    """Train data-parallel for some steps, and return the weights and what backward said."""
+    """Train data-parallel for some steps; return the weights and the error of another backward."""
     dist.init_process_group()
     fd.manual_seed(dist.get_rank())
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
@@ -82,7 +82,7 @@ def scaled(x: Any, factor: float) -> Any:
 
 
 def train_over_rpc(to_grad: bool) -> list[Any]:
-    """Reduce the gradients of a distributed pass through a worker, and return them."""
+    """All-reduce the gradients of a distributed pass through a worker, and return them."""
     rank = int(os.environ["RANK"])
     rpc.init_rpc(f"w{rank}")
     dist.init_process_group()
@@ -111,7 +111,7 @@ def test_gradients_of_a_pass_over_rpc_are_reduced(to_grad: bool) -> None:
 
 
 def miss() -> list[str]:
-    """Let ranks 1 and 2 stay away from a monitored barrier, and return the errors of others."""
+    """Let ranks 1 and 2 skip a monitored barrier, and return the errors of the others."""
     dist.init_process_group()
     dist.monitored_barrier()
     text = ""
@@ -119,7 +119,7 @@ def miss() -> list[str]:
         with pytest.raises(RuntimeError) as found:
             dist.monitored_barrier(timeout=timedelta(seconds=0.3), wait_all_ranks=True)
         text = str(found.value)
-    # The group goes on.
+    # The group still works.
     x = fd.ones(1)
     dist.all_reduce(x)
     dist.destroy_process_group()

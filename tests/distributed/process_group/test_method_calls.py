@@ -1,4 +1,4 @@
-"""The methods of a ProcessGroup as code for PyTorch calls them: lists, roots by name, options."""
+"""The methods of a ProcessGroup, called as PyTorch code does: lists, keyword roots, options."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_profile_shows_collectives_and_messages_with_their_shapes() -> None:
     sends = [one.input_shapes for one in events if one.name == "threads:send"]
     sums = [one.input_shapes for one in events if one.name == "threads:all_reduce_coalesced"]
     assert sends == [[[3]], [[2]]] and sums[0] == [[1], [4]]
-    # Collectives reduce complex numbers as pairs of real ones.
+    # Collectives reduce complex numbers as pairs of real numbers.
     assert [one.input_shapes for one in events if one.name == "threads:all_reduce"] == [[[3, 2]]]
     assert all(one.is_async for one in events)
 

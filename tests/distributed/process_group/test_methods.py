@@ -1,4 +1,4 @@
-"""The methods of a ProcessGroup: what each asks of its transport, and its forms of lists."""
+"""The methods of a ProcessGroup: the calls that its transport gets, and the forms of lists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rooted(kind: Any, root: int) -> Any:
     return kind(rootRank=root)
 
 
-# A method and its arguments -> name, agreed text, the transport's arguments.
+# A method with its arguments, and the transport call's name, agreed text and arguments.
 CALLS: list[tuple[Callable[[ProcessGroup], Any], str, str, tuple[Any, ...]]] = [
     (lambda g: g.allreduce(two()), "all_reduce", f"{F2}, sum", ([1, 2], "sum")),
     (lambda g: g.allreduce([two()]), "all_reduce", f"{F2}, sum", ([1, 2], "sum")),
@@ -175,7 +175,7 @@ def test_results_are_placed_where_the_caller_gave_memory(group: ProcessGroup) ->
     assert wide.tolist() == [[10, 11], [12, 13], [14, 15]]
     part = fd.zeros(2)
     group.reduce_scatter(part, several(1, 2, 3)).wait()
-    assert part.tolist() == [11, 12]  # after the one number of rank 0
+    assert part.tolist() == [11, 12]  # after the single number of rank 0
     group.gather([outs], [part], rooted(options.GatherOptions, RANK)).wait()
     assert [out.tolist() for out in outs] == [OPS] * 3
     group.scatter([part], [], options.ScatterOptions()).wait()
@@ -378,7 +378,7 @@ def test_no_target_is_written_where_its_elements_share_memory(group: ProcessGrou
         with pytest.raises(RuntimeError, match="single memory location"):
             call()
     assert group._carriers["gloo"].asked == []
-    # An input may be such a tensor.
+    # An input may have overlapping elements.
     group._allgather_base(fd.zeros(18), wide).wait()
     assert asked_of(group).arguments == ([3, 6], [1.0] * 6)
 

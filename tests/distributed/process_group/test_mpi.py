@@ -1,4 +1,4 @@
-"""The backend mpi: on a stand-in for mpi4py, and in jobs of OpenMPI and MPICH."""
+"""The backend mpi: with a stand-in for mpi4py, and in jobs of OpenMPI and MPICH."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DTYPES = [
 
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Return a function that runs another one in members that MPI started, which are threads."""
+    """Return a function that runs another one in threads that act as MPI's members."""
     monkeypatch.setattr(mpi_library, "why_missing", lambda: "")
     for module in (mpi_library, mpi):
         monkeypatch.setattr(module, "library", lambda: thread_mpi.MPI)
@@ -263,7 +263,7 @@ def test_mpi_itself_reduces_what_it_has_types_for_and_members_fold_the_rest(
         for one in ("int8", "int64", "uint8")
         for op in ("SUM", "PRODUCT", "MIN", "MAX", "BAND")
     }
-    # A complex sum is one of pairs, and the one of booleans is of bytes.
+    # A complex sum is a sum of pairs, and booleans are reduced as bytes.
     booleans = {f"bool {op}" for op in ("SUM", "PRODUCT", "MIN", "MAX")}
     assert by_mpi == floats | whole | booleans | {"complex64 SUM"}
 

@@ -1,4 +1,4 @@
-"""The backend nccl, on CuPy of fibres with communicators between threads; on a GPU, with one."""
+"""The backend nccl: on a CPU shim of CuPy with communicators between threads, or on one GPU."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DTYPES = [
 
 @pytest.fixture(autouse=True)
 def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """CuPy of fibres, unless the test runs on a GPU; the CPU's messages go between threads."""
+    """Use the CuPy shim unless the test runs on a GPU; CPU messages go between threads."""
     if request.node.get_closest_marker("gpu"):
         yield
         return
@@ -207,7 +207,7 @@ def test_a_work_lets_the_stream_wait_and_not_the_program() -> None:
         assert not work.is_completed() and work.exception() is None and not work.is_success()
         future = work.get_future()
         assert future.done()
-        assert work.wait()  # the stream waits; nothing has come yet
+        assert work.wait()  # only the stream waits; the other member has not called yet
         assert not work.is_completed()
         gate.set()
         assert (x * 10).tolist() == [20, 40]
@@ -234,7 +234,7 @@ def test_the_memory_of_a_tensor_stays_until_the_side_stream_has_passed() -> None
         dist.all_reduce(x, async_op=True)
         address = x.data_ptr()
         del x
-        fd.empty(64, device="cuda:0")  # what looks for memory that is free again
+        fd.empty(64, device="cuda:0")  # allocating collects freed memory
         assert address in [pointer.ptr for _, pointer in list(limbo)]
         gate.set()
 
@@ -263,7 +263,7 @@ def test_collectives_are_captured_in_a_graph_and_replayed() -> None:
             x.add_(1)
         return found
 
-    # One process captures one graph at a time, and the members are of one process here.
+    # A process captures one graph at a time, and all members are in this process.
     assert run_members(1, member, backend="nccl") == [[[4, 7], [7, 10]]]
 
 
@@ -356,7 +356,7 @@ def test_with_detail_a_mismatch_is_an_error_with_the_lines_of_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    monkeypatch.setattr(debug_level, "_debug_level", None)  # it is read once in a process
+    monkeypatch.setattr(debug_level, "_debug_level", None)  # it is read once per process
 
     def member(rank: int) -> str:
         dist.all_reduce(given(rank, 1))
@@ -372,7 +372,7 @@ def test_with_detail_a_mismatch_is_an_error_with_the_lines_of_both(
 
     for text in members(member):
         assert text.count("test_nccl.py:") == 2 and "float32 of shape (2,)" in text
-    # Mismatched calls were given to no GPU.
+    # No GPU received a mismatched call.
     names = sorted(name for name, _ in nccl.calls)
     assert names == ["allReduce"] * 4 + ["recv"] * 2 + ["send"] * 2
 
@@ -418,7 +418,7 @@ def test_what_nccl_reports_later_fails_all_members_by_name(status: int) -> None:
             with pytest.raises(kind) as caught:
                 work.wait(timedelta(seconds=15))
         else:
-            # Its own collective never ends, and the store says why.
+            # Its own collective never ends; the store has the reason.
             group: Any = dist._get_default_group()
             pair = fd.empty(1, device="cuda:1")
             messages = dist.P2POp(dist.irecv, pair, 0)
@@ -426,7 +426,7 @@ def test_what_nccl_reports_later_fails_all_members_by_name(status: int) -> None:
                 dist.batch_isend_irecv([messages])[0].wait(timedelta(seconds=15))
             assert group.rank() == 1
         ended.wait()
-        dist.all_reduce(x, group=other)  # another group goes on
+        dist.all_reduce(x, group=other)  # another group still works
         return str(caught.value)
 
     first, second = members(member)

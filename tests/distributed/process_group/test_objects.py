@@ -1,4 +1,4 @@
-"""Collectives on Python objects, by the rules of RPC's messages."""
+"""Collectives on Python objects, under the same rules as RPC messages."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_a_member_that_begins_again_takes_the_others_with_it() -> None:
     store = HashStore()
     first = begin_round(store, 0)
     assert begin_round(store, 1).number == 0 and not first.is_over()
-    # Its process was killed in that round, and started again.
+    # Its process was killed in that round and restarted.
     assert begin_round(store, 1).number == 1
     assert first.is_over()
     assert begin_round(store, 0).number == 1

@@ -23,7 +23,7 @@ def test_works_end_in_order_and_their_futures_have_the_tensors() -> None:
         tensors = [fd.full((2,), float(step + rank)) for step in range(5)]
         works: list[Any] = [dist.all_reduce(one, async_op=True) for one in tensors]
         then = works[-1].get_future().then(lambda future: future.value()[0].sum().item())
-        # Waits for those that are queued, as it is called after them.
+        # The barrier is queued after the other collectives, so it waits for them.
         dist.barrier()
         assert all(work.is_completed() and work.is_success() for work in works)
         assert works[0].wait() is True and works[0].exception() is None
@@ -80,7 +80,7 @@ def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued(
 
 @pytest.mark.parametrize("backend", ["threads", "gloo"])
 def test_what_is_queued_ends_before_a_member_leaves(backend: str) -> None:
-    """Nobody waits for it, as in programs whose last step is asynchronous."""
+    """Nothing waits for it, as in programs whose last step is asynchronous."""
     leaves, has_left = threading.Event(), threading.Event()
 
     def member(rank: int) -> Any:
@@ -99,7 +99,7 @@ def test_what_is_queued_ends_before_a_member_leaves(backend: str) -> None:
         threading.Timer(0.05, leaves.set).start()
         dist.destroy_process_group()
         has_left.set()
-        # Nothing arrives for this one any more.
+        # Nothing more arrives at this member.
         with pytest.raises(CollectiveError, match=r"was destroyed|was closed"):
             received.wait()
         return total.tolist(), None

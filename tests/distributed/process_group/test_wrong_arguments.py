@@ -1,4 +1,4 @@
-"""Arguments that no collective takes: refused on the member that gives them, before it sends."""
+"""Invalid arguments of collectives are rejected on the member that passes them, before it sends."""
 
 from __future__ import annotations
 

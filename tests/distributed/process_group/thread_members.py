@@ -1,4 +1,4 @@
-"""Members of a job that are threads of this process, with a transport in plain Python."""
+"""Members of a job as threads of this process, with a transport in plain Python."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Room:
-    """Where the members of one group meet."""
+    """The shared state of the members of one group."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.changed = threading.Condition()
-        # Sequence number -> rank -> (call, what it brings).
+        # By sequence number, then by rank: (call, the member's data).
         self.calls: dict[int, dict[int, tuple[Call, Any]]] = {}
         self.left: dict[int, int] = {}
         self.messages: dict[tuple[int, int, int], list[tuple[Call, Any]]] = {}
@@ -54,11 +54,11 @@ class ThreadTransport:
     def __init__(self, room: Room, rank: int) -> None:
         self.room, self.rank, self.size = room, rank, room.size
         self.error: Exception | None = None
-        # The collectives that this member called, for tests.
+        # Names of the collectives that this member called, for tests.
         self.names: list[str] = []
 
     def meet(self, call: Call, brought: Any) -> list[Any]:
-        """Wait for all members, and return what each brings."""
+        """Wait for all members, and return the data of each."""
         room = self.room
         self.names.append(call.name)
         with room.changed:
@@ -81,7 +81,7 @@ class ThreadTransport:
                 room.changed.wait(left)
 
     def part(self, call: Call) -> None:
-        """Let none go before all have read."""
+        """Wait until all members have read."""
         room = self.room
         with room.changed:
             room.left[call.sequence] = room.left.get(call.sequence, 0) + 1
@@ -173,17 +173,17 @@ class ThreadTransport:
             self.room.changed.notify_all()
 
     def lose(self) -> None:
-        """Let the others know that this member has ended."""
+        """Tell the other members that this one has ended."""
         with self.room.changed:
             self.room.lost.add(self.rank)
             self.room.changed.notify_all()
 
     def close(self) -> None:
-        """Do nothing: the room goes with its members."""
+        """Do nothing: the room lives as long as its members."""
 
 
 def reduced(arrays: list[Any], op: str) -> Any:
-    """Return the reduction in the order of the ranks."""
+    """Return the reduction in rank order."""
     total = arrays[0].copy()
     for array in arrays[1:]:
         total = _OPS[op](total, array)
@@ -195,13 +195,13 @@ _rooms_lock = threading.Lock()
 
 
 def connect(place: Place) -> ThreadTransport:
-    """Return this member's end of the room of a group."""
+    """Return this member's end of a group's room."""
     prefix, store = "", place.store
     while hasattr(store, "underlying_store"):
         prefix, store = f"{store.prefix}/{prefix}", store.underlying_store
     with _rooms_lock:
         room = _rooms.setdefault((id(store), prefix), Room(place.size))
-        room.store = store  # kept, so that no other has its id
+        room.store = store  # kept alive, so that its id is not reused
     return ThreadTransport(room, place.rank)
 
 
@@ -221,7 +221,7 @@ def run_members(
 
     The members use the transport of this file; with backend "gloo" that of processes.
 
-    Raises  what the member with the lowest rank raised
+    Raises  the exception of the member with the lowest rank that raised
     """
     store = HashStore()
     results: list[Any] = [None] * size
@@ -252,7 +252,7 @@ def run_members(
     with _rooms_lock:
         for key in [key for key in _rooms if key[0] == id(store)]:
             del _rooms[key]
-    # A loss is caused by the error of another member.
+    # The loss of a member is caused by another member's error.
     found = [error for error in errors if error is not None]
     causes = [error for error in found if not isinstance(error, CollectiveLostError)]
     if found:

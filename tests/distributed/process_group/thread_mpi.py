@@ -11,19 +11,19 @@ import numpy as np
 
 
 class MPIError(Exception):
-    """An error of MPI's."""
+    """An MPI error."""
 
     def __init__(self, text: str, kind: int) -> None:
         super().__init__(text)
         self._kind = kind
 
     def Get_error_class(self) -> int:
-        """Return MPI's number of the kind of error."""
+        """Return MPI's error class."""
         return self._kind
 
 
 class Datatype:
-    """A type of so many bytes, or of numbers of NumPy's."""
+    """A datatype of some bytes, or a NumPy dtype."""
 
     num_open = 0
 
@@ -31,7 +31,7 @@ class Datatype:
         self.size, self.dtype = size, dtype
 
     def Create_contiguous(self, count: int) -> Datatype:
-        """Return a type of several."""
+        """Return a datatype of several elements."""
         Datatype.num_open += 1
         return Datatype(self.size * count)
 
@@ -39,25 +39,25 @@ class Datatype:
         """Do nothing."""
 
     def Free(self) -> None:
-        """Count that it is gone."""
+        """Count this datatype as freed."""
         Datatype.num_open -= 1
 
 
 class Request:
-    """Something that is done when `try_it` says so."""
+    """A request that is complete when `try_it` returns true."""
 
     def __init__(self, try_it: Callable[[], Any]) -> None:
         self._try_it, self._found = try_it, None
 
     def Test(self) -> bool:
-        """Return whether it is done."""
+        """Return whether it is complete."""
         if self._found is None:
             self._found = self._try_it()
         return self._found is not None
 
     @staticmethod
     def Testall(requests: list[Request], statuses: list[Any] | None = None) -> bool:
-        """Return whether all are done."""
+        """Return whether all requests are complete."""
         done = min([one.Test() for one in requests])
         if done and statuses is not None:
             statuses[0].source = requests[0]._found
@@ -75,14 +75,14 @@ class Status:
 
 
 class World:
-    """Where all communicators of one job of threads meet."""
+    """The shared state of all communicators of one job of threads."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        # (communicator, number) -> rank -> what it brings.
+        # By (communicator, number), then by rank: the member's data.
         self.calls: dict[Any, dict[int, Any]] = {}
         self.mail: dict[Any, list[tuple[int, int, bytes]]] = {}
-        # The error of the next call.
+        # The error that the next call raises.
         self.failure: MPIError | None = None
         self.names: list[str] = []
 
@@ -106,15 +106,15 @@ class Comm:
         return len(self.ranks)
 
     def Get_attr(self, name: int) -> int:
-        """Return the largest tag."""
+        """Return the largest tag (the only attribute that is read)."""
         return (1 << 20) + name * 0
 
     def Get_group(self) -> Any:
-        """Return the ranks, from which Incl chooses."""
+        """Return an object whose Incl returns the given ranks."""
         return SimpleNamespace(Incl=lambda ranks: ranks)
 
     def Create_group(self, ranks: list[int], tag: int) -> Comm:
-        """Return a communicator of some."""
+        """Return a communicator of some members."""
         self.made += 1
         return Comm(self.world, (tuple(ranks), tag, self.made), ranks, self.rank)
 
@@ -145,12 +145,12 @@ class Comm:
         return self._all("allgather", _bytes(given).copy(), lambda all: _fill(out, all))
 
     def Iallreduce(self, given: Any, room: Any, op: Any) -> Request:
-        """Reduce on all."""
+        """Reduce on all members."""
         out = _numbers(room)
         return self._all("allreduce", _numbers(given).copy(), lambda all: _put(out, _fold(op, all)))
 
     def Ireduce(self, given: Any, room: Any, op: Any, root: int) -> Request:
-        """Reduce on one."""
+        """Reduce on one member."""
 
         def take(all: list[Any]) -> None:
             if self.rank == root:
@@ -159,7 +159,7 @@ class Comm:
         return self._all("reduce", _numbers(given).copy(), take)
 
     def Ireduce_scatter_block(self, given: Any, room: Any, op: Any) -> Request:
-        """Reduce, and keep a part each."""
+        """Reduce, and give each member its part."""
         out = _numbers(room)
 
         def take(all: list[Any]) -> None:
@@ -168,12 +168,12 @@ class Comm:
         return self._all("reduce_scatter_block", _numbers(given).reshape(-1).copy(), take)
 
     def Ibcast(self, room: Any, root: int) -> Request:
-        """Copy from one to all."""
+        """Copy from one member to all."""
         out = _bytes(room)
         return self._all("bcast", out.copy(), lambda all: _put(out, all[root]))
 
     def Igather(self, given: Any, room: Any, root: int) -> Request:
-        """Gather on one."""
+        """Gather on one member."""
 
         def take(all: list[Any]) -> None:
             if self.rank == root:
@@ -182,7 +182,7 @@ class Comm:
         return self._all("gather", _bytes(given).copy(), take)
 
     def Iscatter(self, given: Any, room: Any, root: int) -> Request:
-        """Give each a part."""
+        """Give each member a part."""
         out = _bytes(room)
         size = len(self.ranks)
         brought = _bytes(given, size).copy() if self.rank == root else None
@@ -193,7 +193,7 @@ class Comm:
         return self._all("scatter", brought, take)
 
     def Ialltoall(self, given: Any, room: Any) -> Request:
-        """Give each a number, and take one of each."""
+        """Exchange one number between each pair of members."""
 
         def take(all: list[Any]) -> None:
             room[:] = [one[self.rank] for one in all]
@@ -201,7 +201,7 @@ class Comm:
         return self._all("alltoall", given.copy(), take)
 
     def Ialltoallv(self, given: Any, room: Any) -> Request:
-        """Give each a part, and take one of each."""
+        """Exchange parts between each pair of members."""
         data, sent, starts, kind = given
         out, came, begins, _ = room
         parts = [
@@ -222,7 +222,7 @@ class Comm:
         return Request(lambda: self.rank + 1)
 
     def Irecv(self, room: Any, source: int, tag: int) -> Request:
-        """Take a message."""
+        """Receive a message."""
         box = self.world.mail.setdefault((self.key, self.rank), [])
         out = _bytes(room)
 
@@ -285,7 +285,7 @@ _TYPES = {
 
 
 class _Library:
-    """Replaces the module mpi4py.MPI; each thread has a separate COMM_WORLD."""
+    """A replacement for the module mpi4py.MPI; each thread has a separate COMM_WORLD."""
 
     THREAD_SERIALIZED, ERR_PROC_FAILED = 2, 101
     ANY_SOURCE, TAG_UB = _ANY, 0
@@ -301,7 +301,7 @@ class _Library:
 
     @property
     def COMM_WORLD(self) -> Comm:
-        """The communicator of all."""
+        """The communicator of all members."""
         return here.world  # type: ignore[no-any-return]
 
     def Query_thread(self) -> int:

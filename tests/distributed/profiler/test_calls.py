@@ -1,4 +1,4 @@
-"""The claim that a call made under the profiler is profiled on its callee, as PyTorch's is."""
+"""A call made under the profiler is also profiled on its callee, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.profiler.nvtx import install as install_nvtx
 
 
 def init() -> bool:
-    """Join the group; return whether this worker is the one that calls."""
+    """Join the group; return whether this worker makes the calls."""
     rank = int(os.environ["RANK"])
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=int(os.environ["WORLD_SIZE"]))
     return rank == 0
@@ -72,7 +72,7 @@ class Holder:
 
 
 def told(call: Callable[[], Any], **options: Any) -> dict[str, Any]:
-    """Return the events of a profiled call by name; worker 0 sees its own calls alone."""
+    """Return the events of a profiled call by name, as seen by worker 0."""
     with autograd_profiler.profile(**options) as p:
         call()
     assert p.function_events is not None
@@ -80,7 +80,7 @@ def told(call: Callable[[], Any], **options: Any) -> dict[str, Any]:
 
 
 def require(events: dict[str, Any], expected: dict[str, tuple[int, bool]]) -> None:
-    """Hold the names of events, their workers, and whether they came from there."""
+    """Check the names of events, their workers, and whether they came from another worker."""
     found = {name: (event.node_id, event.is_remote) for name, event in events.items()}
     assert found == expected, f"{found} is not {expected}"
 
@@ -104,7 +104,7 @@ def check_each_kind(x: fd.Tensor) -> None:
     call, op = events.values()
     assert (op.input_shapes, op.flops) == ([[2, 3], [2, 3]], 6)
     assert call.is_async and not op.is_async
-    # Laid on the caller's clock, it lies inside of the call.
+    # On the caller's clock, the op's time is inside the call's.
     assert call.time_range.start <= op.time_range.start <= op.time_range.end <= call.time_range.end
     assert call.self_cpu_time_total == 0.0 < op.self_cpu_time_total
 
@@ -128,7 +128,7 @@ def wait_for_the_events_of_a_remote_call(x: fd.Tensor) -> None:
     with autograd_profiler.profile() as p:
         rref = rpc.remote("worker1", double, (x,))
         rref._get_profiling_future().wait()
-        # Work after the end of the block is in no profile.
+        # Work after the end of the block is not in the profile.
     key = "rpc_remote#double(worker0 -> worker1)"
     assert key in {event.name for event in p.function_events}
     unprofiled = rpc.remote("worker1", double, (x,))
@@ -184,7 +184,7 @@ def check_all_that_is_wanted(x: fd.Tensor) -> None:
         assert (exp.node_id, product.node_id) == (worker, worker)
         assert (exp.cpu_memory_usage, product.cpu_memory_usage) == (24, 32)
         assert (product.flops, product.input_shapes) == (48, [[2, 3], [3, 4]])
-        # The user's function, and none of what served the call.
+        # The stack contains the user's function, and none of the frames that serve the call.
         first = keep.__code__.co_firstlineno
         for stack, line in ((exp.stack, first + 1), (product.stack, first + 2)):
             entry = stack[-1]
@@ -228,7 +228,7 @@ def check_strict() -> None:
         op, kernel = sorted(ops, key=lambda event: event.device_type.value)
         assert (op.device_memory_usage, op.node_id, op.is_remote) == (512, 1, True)
         assert op.stack[0].endswith(": on_a_device") and op.use_device == "sim"
-        # The device's work is waited for, and comes back with the op.
+        # The device's work is waited for and returned with the op.
         assert kernel.device_type is DeviceType.PrivateUse1 and kernel.node_id == 1
         assert kernel.thread_name == "fastdist-sim-0-stream-0"
         assert op.device_time_total == kernel.device_time_total > 0
@@ -286,7 +286,7 @@ def check_failures(x: fd.Tensor) -> None:
     assert {*late} == {"rpc_sync#wait_at(worker0 -> worker1)"}
     unpicklable = told(lambda: fails(bad, (lambda: 1,), kind=RpcError))
     assert len(unpicklable) == 1
-    # Nothing is kept of what failed, and the thread's next call has no key yet.
+    # A failed call leaves nothing, and the thread's next call has no key yet.
     manager = rpc.RemoteProfilerManager.get_instance()
     assert not manager._keys and not manager.is_current_key_set()
     # An answer that arrives after the profile has no events.
@@ -325,7 +325,7 @@ def timeouts() -> None:
 
 
 def time_left() -> float | None:
-    """Return for how long the request that runs here is wanted; None forever."""
+    """Return how much of the running request's timeout is left; None without a timeout."""
     return None if serving.deadline is None else serving.deadline - time.monotonic()
 
 
@@ -346,7 +346,7 @@ def check_deadlines(x: fd.Tensor) -> None:
     with dist_autograd.context():
         found.append(ask())
     for *limited, unlimited in found:
-        # Above the default, so that it is the call's own; whoever waits longer is not served.
+        # Longer than the default, so it is the call's own timeout.
         assert all(left is not None and 60 < left <= 1000 for left in limited), found
         assert unlimited is None, found
 

@@ -1,4 +1,4 @@
-"""The claim that the critical path of a pass is the chain of pieces that others waited for."""
+"""The critical path of a pass is the chain of pieces that others waited for."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_what_was_waited_for_is_on_the_path_and_nothing_else() -> None:
         at("pass", 100, 1000, 0, "pass"),
         at("first", 110, 200, 0),
         at("sent", 200, 200, 0, "sent", 7),
-        at("aside", 210, 400, 0),  # nobody waits for it
+        at("aside", 210, 400, 0),  # nothing waits for it
         at("came", 300, 900, 1, "came", 7),
         at("there", 310, 800, 1),
         at("sent back", 800, 800, 1, "sent", 8),
-        at("came back", 850, 1100, 0, "came", 8),  # its answer leaves after the pass
+        at("came back", 850, 1100, 0, "came", 8),  # its answer is sent after the pass
         at("last", 860, 950, 0),
         at("after", 1200, 1300, 0),
     )

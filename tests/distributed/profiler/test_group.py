@@ -1,4 +1,4 @@
-"""The claim that one worker can profile all, and sees them on one time line."""
+"""One worker can profile all workers, and gets their events on one time line."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def check_a_pass() -> None:
         assert (worker, "aten::tanh") in names and (worker, "TanhBackward0") in names
     inner = "rpc_sync#layer(worker1 -> worker2)"
     assert (1, inner) in names and (2, f"{inner} on its callee") in names
-    # Nothing is there twice: what a call takes is recorded where it runs.
+    # No event appears twice: a call's ops are recorded where they run.
     assert not any("remote_op" in name for _, name in names)
     product = next(event for event in line.events if event.name == "aten::mm")
     assert product.input_shapes == [[4, 4], [4, 4]]
 
-    # Two calls, each there and back, and their gradients: on one machine nothing comes before it
-    # was sent, but for what a clock's sighting may be wrong by.
+    # Two calls, each there and back, and their gradients. On one machine no message arrives before
+    # it was sent, except for the error of the clocks' sightings.
     pairs = [(arrow.sender.node_id, arrow.receiver.node_id) for arrow in line.arrows]
     assert sorted(set(pairs)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     assert pairs.count((0, 1)) >= 2 and pairs.count((1, 2)) >= 2
@@ -79,7 +79,7 @@ def check_a_pass() -> None:
     assert steps[0] == (0, "torch::distributed::autograd::backward")
     for step in ((0, "SumBackward0"), (1, "TanhBackward0"), (2, "TanhBackward0")):
         assert step in steps, steps
-    # The caller's forward product is on no pass's path.
+    # The caller's forward product is not on the path of any pass.
     assert not any(name.startswith(("aten::", "rpc_")) and node == 0 for node, name in steps)
     check_files(p)
 
@@ -122,7 +122,7 @@ def check_a_slow_pass() -> None:
     x, w = fd.ones(4, 4, requires_grad=True), fd.ones(4, 4)
     with profiler.profile() as p, dist_autograd.context() as context_id:
         y = rpc.rpc_sync("worker1", layer_that_waits, (x, w))
-        # This answer gets no gradient: worker 2 learns of the pass only by a notice.
+        # This result gets no gradient: worker 2 learns of the pass only by a notice.
         rpc.rpc_sync("worker2", layer, (x, w))
         dist_autograd.backward(context_id, [y.sum()])
     names = [arrow.sender.name for arrow in p.time_line.arrows]
@@ -150,7 +150,7 @@ def check_all_that_is_wanted() -> None:
         assert told == (128, 64, [[4, 4], [4, 4]])
         line = layer.__code__.co_firstlineno + 1
         assert product.stack[0].endswith(f"test_group.py({line}): layer"), product.stack
-    # As the profile of one worker groups them.
+    # Grouped in the same way as the profile of one worker.
     rows = p.key_averages(group_by_input_shape=True, group_by_stack_n=1)
     (row,) = [one for one in rows if (one.key, one.node_id) == ("aten::mm", 2)]
     assert row.input_shapes == [[4, 4], [4, 4]] and row.stack == product.stack[:1]
@@ -214,7 +214,7 @@ def let_it_fail(is_to_fail: bool) -> None:
 
 
 def check_failures() -> None:
-    # Flags are anything that is true or not, as those of a profile of one worker.
+    # Flags may be any truthy or falsy values, as in the profile of one worker.
     flag: Any = "yes"
     with profiler.profile(record_shapes=flag, with_stack=None) as p:
         fd.ones(2).log()
@@ -325,7 +325,7 @@ def test_who_leaves_takes_nothing_from_who_has_still_to_fetch() -> None:
     fd.ones(2).exp()
     size, _ = group_worker.end(one)
     assert size
-    assert group_worker.fetch(life(2), 0) == b""  # nor does one that asks by mistake
+    assert group_worker.fetch(life(2), 0) == b""  # a worker without a profile gets no bytes
     group_worker.worker_lost(life(2))
     assert len(group_worker.fetch(one, 0)) == size
 

@@ -1,4 +1,4 @@
-"""The claim that ranges come as they went, and that nothing else is taken for some."""
+"""Ranges are decoded as they were encoded, and all other bytes are rejected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NAME, SHAPES, STACK = len(_NUMBERS), LENGTH - 2, LENGTH - 1
 
 
 def forged(place: int, value: object) -> bytes:
-    """Return the first of KNOWN with one of its values replaced."""
+    """Return the encoding of the first range of KNOWN with one value replaced."""
     texts, stacks, (good,) = GOOD
     row = [*good[:place], value, *good[place + 1 :]]
     return zlib.compress(json.dumps([texts, stacks, [row]]).encode())

@@ -1,4 +1,4 @@
-"""Pickles that no worker writes, put together opcode by opcode."""
+"""Forged pickles, assembled opcode by opcode, that no worker writes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ MARK, MEMOIZE, REDUCE, NEWOBJ, BUILD = b"(", b"\x94", b"R", b"\x81", b"b"
 
 
 def text(value: str) -> bytes:
-    """Return the opcode of a text."""
+    """Return the opcode that pushes a text."""
     encoded = value.encode()
     return b"X" + struct.pack("<I", len(encoded)) + encoded
 
 
 def data(value: bytes) -> bytes:
-    """Return the opcode of bytes."""
+    """Return the opcode that pushes bytes."""
     return b"B" + struct.pack("<I", len(value)) + value
 
 
 def number(value: int) -> bytes:
-    """Return the opcode of a number."""
+    """Return the opcode that pushes a number."""
     encoded = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
     return b"\x8b" + struct.pack("<I", len(encoded)) + encoded
 
 
 def named(module: str, name: str) -> bytes:
-    """Return the opcodes for a name of a module."""
+    """Return the opcodes that look up a name of a module."""
     return text(module) + text(name) + b"\x93"
 
 
@@ -42,12 +42,12 @@ def call(callable_: bytes, *args: bytes) -> bytes:
 
 
 def get(index: int) -> bytes:
-    """Return the opcode that names a value again."""
+    """Return the opcode that pushes a memoized value."""
     return b"j" + struct.pack("<I", index)
 
 
 def pickled(*opcodes: bytes) -> bytes:
-    """Return a whole pickle."""
+    """Return a complete pickle."""
     return START + b"".join(opcodes) + STOP
 
 
@@ -55,7 +55,7 @@ _NUMPY = "fastdist.distributed.rpc.message.numpy_values"
 
 
 def grown_array(itemsize: int) -> bytes:
-    """Return opcodes of a 16-byte array whose dtype grows after the array exists."""
+    """Return opcodes of a 16-byte array whose dtype is enlarged after the array was created."""
     state = tuple_of(number(3), text("|"), b"NNN", number(itemsize), number(1), number(0))
     dtype = call(named(_NUMPY, "rebuild_dtype"), text("|S1")) + MEMOIZE  # 0
     empty = call(
@@ -94,10 +94,10 @@ def array_with_field_outside(offset: int) -> bytes:
 
 
 def hidden_by_a_frame(opcodes: bytes) -> bytes:
-    """Return a pickle in which the opcodes stand within bytes, unless a frame ends within it.
+    """Return a pickle whose opcodes are inside a bytes object, unless a frame ends inside it.
 
-    The Unpickler drops what it has not used of a frame: here the first byte of their length, so
-    that the next three and the first of the bytes are taken for it.
+    At the end of a frame the Unpickler drops unread bytes. Here it drops the first byte of the
+    length, and reads the next three and the first byte of the data in its place.
     """
     inside = b"\0" + b"0" + opcodes
     length = struct.pack("<I", len(inside))

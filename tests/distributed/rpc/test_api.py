@@ -1,4 +1,4 @@
-"""The block that waits for the calls of its thread: inside another one, and where it fails."""
+"""The block that waits for the calls of its thread: nested blocks, and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastdist.distributed.rpc import api
 
 
 def note(future: Future[int]) -> None:
-    """Stand in for rpc_async, which lets the innermost block wait for its Future."""
+    """A stand-in for rpc_async: register a Future with the innermost block."""
     api._thread_local_var.future_list.append(future)
 
 

@@ -1,4 +1,4 @@
-"""Large tensors between workers of one machine: what arrives, whose it is, and what is left."""
+"""Large tensors between workers of one machine: contents, ownership, and release of the memory."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def numbers(value: float, count: int = LARGE) -> Any:
 
 
 def use_arena(peer: str) -> None:
-    """Send large tensors until they go by the arena."""
+    """Send large tensors until they are sent through the arena."""
     deadline = time.monotonic() + DEADLINE_S
     rpc.rpc_sync(peer, same, (numbers(1.0),))
     while arena_of(peer) != "large tensors by arena":
@@ -181,7 +181,7 @@ def a_block_is_its_receivers_alone() -> None:
     futures = []
     for turn in range(30):
         futures.append(rpc.rpc_async("w1", add_in_place, (mine, float(turn))))
-        mine += 1.0  # right after the call: it has its copy
+        mine += 1.0  # changed right after the call, which has its own copy
     for turn, future in enumerate(futures):
         assert bool((future.wait().numpy() == 1.0 + 2 * turn).all())
     assert rpc.rpc_sync("w1", kept_numbers) == [1.0] and rpc.rpc_sync("w1", kept_is_sound)
@@ -332,7 +332,7 @@ def test_the_environment_turns_it_off() -> None:
 
 
 def shout(peer: str) -> str:
-    """Call with large tensors until the other dies."""
+    """Call with large tensors until the peer dies."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         try:

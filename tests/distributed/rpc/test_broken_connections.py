@@ -1,4 +1,4 @@
-"""Connections that break under calls: each call still runs once, and its caller gets the answer."""
+"""Connections break under calls: each call still runs once, and its caller gets the answer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def get_runs() -> dict[int, int]:
 
 
 def break_connections(share: float = 1.0, seed: int = 0) -> int:
-    """End connections of this process to w1's listener, as a firewall would; return how many."""
+    """Break connections of this process to w1's listener, as a firewall would; return how many."""
     addresses = rpc._get_current_rpc_agent().workers.get("w1").record.addresses  # type: ignore[attr-defined]
     wanted: set[Any] = set()
     for transport, address in addresses.items():
@@ -82,7 +82,7 @@ def break_connections(share: float = 1.0, seed: int = 0) -> int:
         try:
             own = os.dup(int(name))
         except OSError:
-            continue  # the list's own, closed by now
+            continue  # the descriptor of the listing, closed by now
         try:
             connection = socket.socket(fileno=own)
         except OSError:
@@ -100,7 +100,7 @@ def break_connections(share: float = 1.0, seed: int = 0) -> int:
 
 
 class Calls:
-    """Calls of several kinds to w1, each with a separate key."""
+    """Calls of several kinds to w1, each with its own key."""
 
     def __init__(self) -> None:
         self.outcomes: dict[int, object] = {}
@@ -144,7 +144,7 @@ def end_calls() -> dict[int, object]:
 
 
 def nothing_is_left() -> None:
-    # The question itself is a call at w1, and at w0 at both of its ends.
+    # The query counts as a call too: once at w1, and twice at w0, which calls itself.
     for worker, expected in (("w0", 2), ("w1", 1)):
         deadline = time.monotonic() + 10
         while True:
@@ -179,7 +179,7 @@ def test_calls_outlive_a_freeze_that_broke_their_connections(group: Group, trans
 
 
 def call_while_connections_break(num_threads: int, num_calls: int) -> tuple[dict[int, object], int]:
-    """Return the result of each call, and how many breaks found connections to end."""
+    """Return the result of each call, and the number of breaks that found an open connection."""
     outcomes: dict[int, object] = {}
 
     def call_many(first: int) -> None:
@@ -194,7 +194,7 @@ def call_while_connections_break(num_threads: int, num_calls: int) -> tuple[dict
     for thread in threads:
         thread.start()
     breaks = 0
-    # However fast the calls are: spread over them, not over their time.
+    # Spread the breaks over the calls, not over time, so that the speed does not matter.
     for seed in range(1, 8):
         while len(outcomes) < seed * num_threads * num_calls // 8:
             if not any(thread.is_alive() for thread in threads):
@@ -262,7 +262,7 @@ def test_what_is_too_large_to_be_kept_fails_with_the_truth(group: Group) -> None
 
 
 def forget_connections() -> None:
-    """Know no connection any more, as if all had been replaced by new ones."""
+    """Forget all connections, as if new ones had replaced them."""
     rpc._get_current_rpc_agent()._server._callers.by_route.clear()  # type: ignore[attr-defined]
 
 
@@ -294,11 +294,12 @@ def test_requests_that_lie_in_the_arena_are_sent_again(group: Group) -> None:
 
 
 def overwrite_what_goes_by_a_connection_that_w1_does_not_know(linger_s: float) -> bool:
-    """Send a tensor that never comes, whose sender is held for linger_s after the write."""
+    """Send a tensor that never arrives, and delay its sender for linger_s after the write."""
     x = fastdist.tensor(np.ones((300, 300)))
     client = rpc._get_current_rpc_agent().client  # type: ignore[attr-defined]
     write = client.write
-    # The lane of calls that go on has greeted: its messages now reach a peer that does not know it.
+    # This introduces the lane of later calls; their messages then reach a peer that has forgotten
+    # it.
     assert rpc.rpc_async("w1", total, (x,)).wait() == 90_000
     client.write = lambda *request: write(*request) or threading.Event().wait(linger_s)
     rpc.rpc_sync("w1", forget_connections)

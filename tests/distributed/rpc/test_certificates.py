@@ -1,4 +1,4 @@
-"""A job whose ranks share no secret: each proves by a certificate who it is."""
+"""A job whose ranks share no secret: each one proves its identity with a certificate."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def addresses() -> tuple[dict[str, str], int]:
 
 
 def speak_as(folder: str, me: int, claimed: int, address: str, theirs: int, mine: int) -> list[str]:
-    """Greet a worker with my own key as somebody else, call it, and return its answers."""
+    """Send an introduction as another rank with one's own key, then a call; return the answers."""
     import zmq
 
     from fastdist.distributed.rpc.message.message import Message, decode
@@ -95,7 +95,7 @@ def test_a_rank_that_poses_as_another_is_not_heard(group: Group, certificates: s
         *(speak_as, certificates, 2, 0, reached["uv"], theirs, of_rank_0)
     )
     assert "has proved to be rank 2, but says that it is rank 0" in refused
-    assert unknown == "0x291"  # the call was not of anybody who had greeted
+    assert unknown == "0x291"  # the worker asked for an introduction first, so the call did not run
     assert group[0].run(call_everybody) == ["w0", "w1", "w2"]
 
 
@@ -103,7 +103,7 @@ def start_with(security: str, folder: str, timeout_s: float = 30.0) -> str:
     options = rpc.TensorPipeRpcBackendOptions(
         security=security, certificates=folder or None, init_timeout=timeout_s
     )
-    connection._GRACE_S = 30.0  # so that a process that was stopped still gets the store's answer
+    connection._GRACE_S = 30.0  # so that a stopped process still gets the store's answer
     try:
         rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
     except FastdistError as error:
@@ -112,7 +112,7 @@ def start_with(security: str, folder: str, timeout_s: float = 30.0) -> str:
 
 
 def begin_to_start(folder: str) -> None:
-    """Start with certificates, and be held, once the store is there, before the others can join."""
+    """Start with certificates, and block after the store exists, before the others can join."""
     agents.add_hooks(lambda worker_id: wait_at("gate"), lambda: None)
 
     def start() -> None:

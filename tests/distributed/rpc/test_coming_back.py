@@ -1,4 +1,4 @@
-"""The claim: a worker that was killed comes back under its name and rank, and the others go on."""
+"""A killed worker rejoins under its name and rank, while the others continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastdist.distributed import TCPStore, autograd, rpc
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# The time until init_rpc returns to a worker that comes back.
+# The time limit of init_rpc for a worker that rejoins.
 IN_WITHIN_S = 2.0
 
 kept: dict[str, Any] = {}
@@ -26,7 +26,7 @@ it_is_over = threading.Event()
 
 
 def join(world_size: int | None) -> float:
-    """Return how long init_rpc took while this process ran."""
+    """Return how long init_rpc took, without the time in which this process was stopped."""
     began = time.monotonic()
     rank = int(os.environ["RANK"])
     options = rpc.TensorPipeRpcBackendOptions(restarts=bool(world_size), rpc_timeout=30)
@@ -40,7 +40,7 @@ def note_returns() -> None:
 
 
 def own_returns() -> tuple[list[str], int]:
-    """Return for which workers init_rpc has called the hooks here, and how often this one began."""
+    """Return the workers for which restart hooks ran here, and the restart count of this worker."""
     return [info.name for info in returned], distributed.restart_count()
 
 
@@ -64,7 +64,7 @@ def call(name: str) -> tuple[str, int]:
 
 
 def keep_relations_with(name: str) -> None:
-    """Hold of a worker what one can: a call under way, a value, a context that reached it."""
+    """Create a running call, a remote value and a context that all involve the worker."""
     kept["call"] = rpc.rpc_async(name, time_passes, timeout=0)
     kept["value"] = rpc.remote(name, fd.ones, args=((3,),))
     assert kept["value"].to_here().sum() == 3
@@ -80,7 +80,7 @@ def time_passes() -> None:
 
 
 def what_became_of_them(name: str) -> dict[str, str]:
-    """Return by relation the class and the text of the error in which it ends."""
+    """Return, for each relation, the class and text of the error that ended it."""
     found: dict[str, str] = {}
     for relation, attempt in {
         "call": kept["call"].wait,
@@ -101,7 +101,7 @@ def what_became_of_them(name: str) -> dict[str, str]:
 
 
 def take(rref: Any) -> None:
-    """Be given a reference."""
+    """Receive a reference."""
 
 
 def run_a_pass_over(name: str) -> float:
@@ -128,7 +128,7 @@ def group() -> Iterator[Group]:
 
 def start_again(group: Group, rank: int) -> Worker:
     worker = group.workers[rank] = group.another(rank)
-    worker.run(whoami_there)  # it has started, and imported all
+    worker.run(whoami_there)  # by now it has started and finished its imports
     return worker
 
 
@@ -149,10 +149,10 @@ def test_who_was_killed_comes_back_under_its_name_and_the_others_go_on(
         assert group[2].end() == -signal.SIGKILL
         again = start_again(group, 2)
         again.run(note_returns)
-        assert again.run(own_returns) == ([], 0)  # nothing in its environment counts
+        assert again.run(own_returns) == ([], 0)  # its environment variables do not count restarts
         init_s = again.run(join, world_size)
         assert again.run(own_returns) == (["w2"], life + 1)
-        # Nobody has called: it lets them know.
+        # The others learn of its return without a call, by a notice.
         assert [group[rank].run(returns) for rank in (0, 1)] == [["w2"]] * 2
         pids = [group[rank].run(call, "w2") for rank in (0, 1)]
         assert init_s < IN_WITHIN_S
@@ -162,7 +162,7 @@ def test_who_was_killed_comes_back_under_its_name_and_the_others_go_on(
         for relation in ("value", "sent value", "method"):
             assert found[relation].startswith("OwnerLostError: the value of "), found
             assert "lived on worker 'w2' (rank 2), which was lost" in found[relation]
-        # As if it had been fetched just before the loss was noticed.
+        # The error is the same as for a fetch just before the loss was noticed.
         assert found["late fetch"].startswith("WorkerLostError: worker 'w2' (rank 2) was lost")
         assert found["context"].startswith("WorkerLostError"), found
         for rank, name in ((1, "w2"), (2, "w1"), (0, "w1"), (0, "w2")):
@@ -189,7 +189,7 @@ def test_who_waits_in_shutdown_waits_for_a_lost_worker_until_it_is_back(group: G
 
 @pytest.fixture
 def store() -> Iterator[TCPStore]:
-    """Be a store that outlives each group of the workers."""
+    """Yield a store that outlives the groups of workers."""
     with TCPStore("127.0.0.1", 0, is_master=True) as store:
         yield store
 
@@ -223,7 +223,7 @@ def test_who_comes_back_finds_the_group_that_its_job_is_in_by_now(
     pids = [group[rank].run(call, "w2") for rank in (0, 1)]
     assert pids == [("w2", again.process.pid)] * 2
     group.run_all(leave)
-    # From there it counts as the others do.
+    # In the next group, its groups are numbered like those of the others.
     group.run_all(join, world_size)
     assert again.run(own_returns) == (["w2"], 1)
     assert group[0].run(own_returns) == ([], 0)

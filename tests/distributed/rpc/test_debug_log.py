@@ -1,4 +1,4 @@
-"""The claim that a worker says at DEBUG what it does, with rank, peer and id, and else nothing."""
+"""A worker logs its actions at DEBUG with rank, peer and id, and logs nothing otherwise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("rpc.calls", "rpc.workers", "autograd.contexts", "autograd.passes")
 
 
 class Lines(logging.Handler):
-    """Keeps what is said, with the last two parts of the logger's name."""
+    """Collects log lines, with the last two parts of the logger's name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def listen() -> None:
 
 
 def require(*patterns: str) -> None:
-    """Hold that each pattern is found in a line, in this order."""
+    """Check that each pattern matches a line, in this order."""
     at = 0
     for pattern in patterns:
         found = [i for i in range(at, len(lines.kept)) if re.search(pattern, lines.kept[i])]
@@ -199,7 +199,7 @@ def listen_and_turn_away() -> None:
             rpc.rpc_sync("w1", len, ("x",))
             assert lines.kept == [] and not debug_log.of_calls
             logging.disable(logging.NOTSET)
-        # One room of it, and by the root's level.
+        # Enabled for one package, and then through the root logger.
         logging.getLogger("fastdist.distributed.autograd").setLevel(logging.DEBUG)
         assert (debug_log.of_calls, debug_log.of_autograd) == (False, True)
         logging.getLogger("fastdist.distributed").setLevel(logging.NOTSET)

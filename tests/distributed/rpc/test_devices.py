@@ -1,4 +1,4 @@
-"""Device maps that lead nowhere end a group before its first call."""
+"""Device maps to missing devices make a group fail before its first call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim: a process that ends without rpc.shutdown() is named to the others, with its reason."""
+"""A process that ends without rpc.shutdown() is reported to the others, with its reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDED = "'w2' (rank 2): it ended without rpc.shutdown()"
 
 
 class Heard(logging.Handler):
-    """The warnings of this process."""
+    """Collects the warnings of this process."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -53,12 +53,12 @@ def be_launched() -> None:
 
 
 def die_of(error: Exception) -> None:
-    """Be as one whose main thread has died of an error, and is about to exit."""
+    """Simulate an error that ended the main thread of a process that is about to exit."""
     sys.last_value = error
 
 
 def leave_soon() -> tuple[str, list[str]]:
-    return leave(1.0)  # a lost worker has half of this to come back
+    return leave(1.0)  # a lost worker has half of this time to rejoin
 
 
 def leave(timeout_s: float = 0.0) -> tuple[str, list[str]]:
@@ -158,7 +158,7 @@ CHILD_ENDS = {
 
 
 def child(how: str) -> None:
-    """Be a child of multiprocessing that joins, and leaves without a shutdown."""
+    """Join as a child process of multiprocessing, and end without a shutdown."""
     join()
     meet()
     if how == "raise":
@@ -174,7 +174,7 @@ def child(how: str) -> None:
 
 
 def run_child(method: str, how: str) -> int | None:
-    # Under a name by which a spawned child can import it.
+    # Import it by a name that a spawned child can import.
     here = importlib.import_module("tests.distributed.rpc.test_ends_without_shutdown")
     process = multiprocessing.get_context(method).Process(target=here.child, args=(how,))
     process.start()

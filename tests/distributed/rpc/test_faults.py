@@ -1,4 +1,4 @@
-"""Faults that everybody learns of in time: dead, frozen, foreign and late workers."""
+"""Dead, frozen, foreign and late workers are detected in time by everyone concerned."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Waiters:
             self.ended.append((time.monotonic(), error))
 
     def end(self) -> list[tuple[float, str, str]]:
-        """Return when each call ended, less what this worker stood still, and how."""
+        """Return each call's outcome and end time, without the time this worker was stopped."""
         with self.waiting:
             for thread in self.threads:
                 thread.join(30)
@@ -132,8 +132,8 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
     group.run_all(prepare)
     group[0].run(begin_waiting)
     group[1].kill()
-    # Not before: this process may be delayed before it kills, and the killed process needs a core
-    # for each of its threads to end. Nobody can know of its end before.
+    # Measure from here: this process may be delayed before it kills, and each thread of the killed
+    # process needs a core to end. Nothing can detect the death earlier.
     group[1].process.wait(20)
     killed = time.monotonic()
     ended = group[0].run(end_waiting)
@@ -142,7 +142,7 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
         assert kind == "WorkerLostError" and "worker 'w1' (rank 1) was lost" in text
         assert when - killed < 0.2, f"{when - killed:.3f} s"
     group[0].run(call_the_dead)
-    # The living leave without it, which is their error.
+    # The survivors leave without it, and report that as an error.
     for rank in (0, 2):
         group[rank].start(leave_without, "w1")
     for rank in (0, 2):
@@ -160,7 +160,7 @@ def test_a_frozen_worker_is_lost_after_ten_seconds_whatever_the_timeout(group: G
     for when, kind, text in ended:
         assert kind == "WorkerLostError" and "no sign of life" in text
         assert 5 < when - frozen < 11, f"{when - frozen:.3f} s"
-    # It wakes up, and is notified that it is out.
+    # The worker wakes, and is notified that it was removed.
     group[1].kill(signal.SIGCONT)
     group[1].run(find_out_that_we_are_lost)
     group[0].run(call_the_dead)
@@ -215,7 +215,7 @@ def rubbish_dropped() -> int:
 
 
 def wait_for_rubbish() -> None:
-    # A refused peer gets the refusal before the rest of its messages is read.
+    # A rejected peer gets the rejection before its remaining messages are read.
     deadline = time.monotonic() + 10
     while not rubbish_dropped():
         assert time.monotonic() < deadline
@@ -249,7 +249,7 @@ def test_strangers_on_the_port_reach_nobody(group: Group, security: str | None) 
         try:
             stranger.sendall(payload)
         except ConnectionError:
-            pass  # it was shown the door before it had said all
+            pass  # the peer closed the connection first
     with pytest.raises((OSError, http.client.HTTPException)):
         post(host, int(port))
     assert group[0].run(ping, "w1") == "w1"
@@ -265,7 +265,7 @@ def init_with_security(security: str | None) -> None:
 
 
 def speak_plainly(address: str, rank: int, incarnation: int, patience_ms: int) -> str:
-    """A member's words without its key, as anybody could say them who reaches the port."""
+    """Send a member's messages without its key, as anyone could who reaches the port."""
     import zmq
 
     from fastdist.distributed.rpc.message.message import Message
@@ -303,7 +303,7 @@ def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
 def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
     group.run_all(init)
     address = group[1].run(listener_ports)["ipc"]
-    # The socket file is this user's: a peer that connects here gets a refusal.
+    # Only this user can open the socket file; a peer with an old incarnation gets a rejection.
     answer = speak_plainly(address, 0, 12345, patience_ms=10_000)
     assert "was replaced" in answer and "StaleIncarnationError" in answer
     group[1].run(wait_for_rubbish)
@@ -331,7 +331,7 @@ def test_a_shutdown_without_a_worker_that_was_lost_says_so(group: Group) -> None
     assert line.startswith(
         "worker 'w0' shuts down without worker 'w1' (rank 1): its process has ended"
     )
-    # It never spoke with w1: the leader of the shutdown reports the loss.
+    # w2 never communicated with w1: the leader of the shutdown reports the loss.
     (line,) = group[2].result()
     assert line.startswith(
         "worker 'w2' shuts down without worker 'w1' (rank 1): its process has ended"

@@ -1,4 +1,4 @@
-"""A worker that was frozen for too long and wakes: it gets a notice, and acts no more."""
+"""A worker that was frozen for too long wakes: it is notified, and takes no further actions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def init(transport: str) -> None:
 
 
 def init_patient_sleeper(transport: str) -> None:
-    """Join; w1, which will be frozen, would declare another worker lost only after a minute."""
+    """Join; w1, which will be frozen, declares other workers lost only after a minute."""
     chosen = options(transport)
     rank = int(os.environ["RANK"])
     chosen.frozen_s = 60.0 if rank == 1 else FROZEN_S
@@ -81,7 +81,7 @@ def num_counted() -> int:
 
 
 def lose(worker: str) -> int:
-    """Wait until a worker is lost, and return how many of its calls had come by then."""
+    """Wait until a worker is lost, and return how many of its calls had arrived by then."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         try:
@@ -97,7 +97,7 @@ def lose(worker: str) -> int:
 
 
 class Sleeper:
-    """Everything that waits in the worker that is frozen, and how it ended."""
+    """All kinds of waits in the frozen worker, and their outcomes."""
 
     def __init__(self) -> None:
         self.ended: list[tuple[float, BaseException]] = []
@@ -176,7 +176,7 @@ def shutdown_raises() -> None:
 
 
 def freeze(group: Group, at: int = 1) -> float:
-    """Freeze a worker until w0 has lost it, and return when it woke."""
+    """Freeze a worker until w0 has lost it, and return the time at which it woke."""
     group[at].kill(signal.SIGSTOP)
     group[0].run(lose, f"w{at}")
     return group[at].kill(signal.SIGCONT)
@@ -217,7 +217,7 @@ def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     assert group[0].run(num_counted) == came
     group[1].run(shutdown_raises)
     assert group[1].end() == 0
-    # The others go on without it, once what it began there has ended.
+    # The others leave without it, after the calls that it started there have ended.
     for gate in GATES:
         group[0].run(open_gate, gate)
     group[0].start(leave_without, "w1")
@@ -242,7 +242,7 @@ def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], froze
 
 
 def hear_on_lanes_of_calls_alone() -> None:
-    """Let lane 0 stay deaf to refusals: the lane of a blocked call may be read before it."""
+    """Make lane 0 ignore rejections, since the lane of a blocked call may be read before it."""
     take_notice = worker.Worker._take_notice
 
     def take_others(peer: worker.Worker, word: Message) -> None:
@@ -256,7 +256,7 @@ def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(
     start: Callable[[int], Group],
 ) -> None:
     group = start(2)
-    # With lane 0 deaf, w1 could take w0 for lost before the lane of its call is read.
+    # With lane 0 ignored, w1 could declare w0 lost before the lane of its call is read.
     group.run_all(init_patient_sleeper, "uv")
     group[1].run(hear_on_lanes_of_calls_alone)
     group[1].run(begin_to_wait_alone)
@@ -283,7 +283,7 @@ def test_who_is_out_of_a_dynamic_group_leaves_its_place_to_its_successor(
     woke = freeze(group)
     ended = group[1].run(hear)
     assert [kind for _, kind, _ in ended] == ["GivenUpError"] and ended[0][0] - woke < 6
-    group[0].run(lose, "w1")  # as the store says, it is still there
+    group[0].run(lose, "w1")  # the store still lists it
     group[1].run(shutdown_raises)
     assert group[1].end() == 0
     group.workers[1] = group.another(1)
@@ -332,7 +332,7 @@ def test_who_comes_in_the_place_of_a_frozen_one_has_it_once_that_was_given_up(
     assert kind == "GivenUpError" and text.startswith(_WORD) and when - woke < HEARS_WITHIN_S
     frozen.run(shutdown_raises)
     assert frozen.end() == 0
-    # It has heard that from all, and nobody that it is back.
+    # It learned from all others that it was given up; no worker is notified of its return.
     assert group[0].run(call_it, 1) == group[2].run(call_it, 1) == "w1"
     group[0].run(open_gate, GATES[0])
     group.run_all(leave)

@@ -1,4 +1,4 @@
-"""Handlers of signals that interrupt RPC: they may raise in a shutdown, and shut down."""
+"""Signal handlers that interrupt RPC may raise in a shutdown, and may shut down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.distributed.workers import Group
 
 
 class Stop(Exception):
-    """The error of the tests' handlers."""
+    """The error that the tests' handlers raise."""
 
 
 def stop(*_: object) -> None:
@@ -41,7 +41,7 @@ def group() -> Iterator[Group]:
 
 
 def raise_in_wait() -> None:
-    """Let a handler raise while this worker waits for the other in shutdown()."""
+    """Raise in a signal handler while this worker waits for the other one in shutdown()."""
     signal.signal(signal.SIGUSR1, stop)
     main, leaving = threading.get_ident(), get_current_agent().leaving  # type: ignore[attr-defined]
     tell_shutdown = leaving._group.tell_shutdown
@@ -65,7 +65,7 @@ def test_a_handler_that_raises_in_a_shutdown_leaves_rpc_up_for_a_second_one(grou
 
 
 def raise_in_closing() -> None:
-    """Let a handler raise while this worker closes what it has; shut down again."""
+    """Raise in a signal handler while this worker closes its resources; then shut down again."""
     signal.signal(signal.SIGUSR1, stop)
     agent: Any = get_current_agent()
     end, is_interrupted = agent.progress.stop, []
@@ -96,7 +96,7 @@ def rpc_async_and_wait(*call: Any) -> Any:
 
 
 def shut_down_in_a_handler(method: str) -> None:
-    """Let a handler shut RPC down where this thread holds a lock that other threads need."""
+    """Shut down RPC in a signal handler while this thread holds a lock that other threads need."""
     signal.signal(signal.SIGUSR1, lambda *_: rpc.shutdown())
     rpc.rpc_sync("w1", abs, (-1,))
     agent: Any = get_current_agent()
@@ -117,14 +117,14 @@ def shut_down_in_a_handler(method: str) -> None:
     owner = agent.counts if method == "call_sent" else pipe
     setattr(owner, method, interrupt(getattr(owner, method)))
     call = rpc.rpc_sync if method == "borrow_lane" else rpc_async_and_wait
-    # The other may have left before this worker's own end was noted, or may say that this one has.
+    # The peer may have left before this worker noted its own end, or may report this one as gone.
     with pytest.raises((RpcNotRunningError, WorkerLostError, StaleIncarnationError)):
         call("w1", abs, (-1,))
     assert is_interrupted
 
 
 def leave_and_serve_until(fifo: Path) -> None:
-    """Leave the group, but answer calls until somebody opens the file for writing."""
+    """Leave the group, but answer calls until a process opens the file for writing."""
     agent: Any = get_current_agent()
     close = agent.shutdown
 

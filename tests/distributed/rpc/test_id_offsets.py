@@ -1,4 +1,4 @@
-"""Ids that workers give out which have one rank one after the other."""
+"""Ids created by successive workers of one rank do not collide."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def ids_of_lives(world_size: int | None) -> list[list[int]]:
 
 
 def test_ids_of_who_has_a_rank_later_are_not_those_of_who_had_it() -> None:
-    # Values and messages of the earlier one may be there still, and were taken for the later one's.
+    # The earlier worker's values and messages may still exist, and must not be confused with the
+    # later's.
     (lives,) = run_group(ids_of_lives, 1, None)
     before, after = lives
     assert all(abs(a - b) > 1000 for a, b in zip(before, after))

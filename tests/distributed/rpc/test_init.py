@@ -1,4 +1,4 @@
-"""The error of init_rpc about missing workers, and its time."""
+"""init_rpc reports missing workers within its timeout."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.distributed.workers import Group
 from tests.standstill import Standstill
 
 SECRETS = ["a1" * 32, "b2" * 32]
-# The time that the last messages of a store and of leaving workers may add to a time-out.
+# How much a store's and leaving workers' last messages may add to a timeout.
 SLACK_S = 5.0
 
 
 def try_init(options: dict[str, Any] | None = None) -> tuple[str, float]:
-    """Return the message of init_rpc, and how long it took while this process ran."""
+    """Return init_rpc's error or "ok", and its duration without stops of this process."""
     began, told = time.monotonic(), "ok"
     with Standstill() as stood:
         try:
@@ -36,7 +36,7 @@ def try_init(options: dict[str, Any] | None = None) -> tuple[str, float]:
 
 
 class Heard(logging.Handler):
-    """Warnings of this process, and one that was waited for."""
+    """Collects warnings of this process, and signals when one arrives."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -56,14 +56,14 @@ outcomes: list[tuple[str, float]] = []
 
 
 def begin(options: dict[str, Any]) -> None:
-    """Begin to wait in init_rpc, and note the warnings."""
+    """Start init_rpc in a thread, and collect its warnings."""
     heard.append(Heard())
     starting.append(threading.Thread(target=lambda: outcomes.append(try_init(options))))
     starting[0].start()
 
 
 def warning() -> tuple[str, float]:
-    """Return the first warning, and how long it was waited for."""
+    """Return the first warning, and how long it took to arrive."""
     began = time.monotonic()
     with Standstill() as stood, heard[0].is_told:
         assert heard[0].is_told.wait_for(lambda: bool(heard[0].lines), 30)
@@ -110,7 +110,7 @@ def test_every_rank_ends_in_time_and_names_the_ranks_that_never_came(absent: lis
     try:
         here = [worker for worker in group.workers if worker.rank not in absent]
         for worker in here:
-            worker.run(take_secret, SECRETS[0])  # it has imported what it needs
+            worker.run(take_secret, SECRETS[0])  # makes it finish its imports
         for worker in here:
             worker.start(try_init)
         for told, took_s in [worker.result() for worker in here]:
@@ -155,7 +155,7 @@ RPC_TIMEOUT_S = 0.1
 
 
 def come_late() -> str:
-    """Join, and later leave, after more than the time that a call may take."""
+    """Join, and later leave, each after more than a call's timeout."""
     threading.Event().wait(2 * RPC_TIMEOUT_S)
     told, _ = try_init({"rpc_timeout": RPC_TIMEOUT_S})
     threading.Event().wait(2 * RPC_TIMEOUT_S)

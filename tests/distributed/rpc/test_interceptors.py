@@ -1,4 +1,4 @@
-"""The claim: who serves requests of some types is shown those, and all others are shown all."""
+"""An interceptor for some types of requests gets only those; any other one gets all requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE, OTHER = MessageType.PYTHON_CALL, MessageType.SCRIPT_CALL
 
 
 class Notes:
-    """Notes what it is shown on a callee."""
+    """Records what it is given on a callee."""
 
     def __init__(self, name: str, seen: list[str]) -> None:
         self.name, self.seen = name, seen
@@ -32,7 +32,7 @@ class OfOne(Notes):
 
 
 class OfAll(OfOne):
-    serves = None  # of all, though it follows from one that is of some
+    serves = None  # all types, although its base class handles only some
 
 
 @pytest.fixture
@@ -58,5 +58,5 @@ def test_an_interceptor_is_shown_the_types_that_it_serves_or_all(
     request: Any = type("Request", (), {"type": kind})()
     interceptors.request_in(request)
     interceptors.response_out(request, request)
-    # On arrival in reverse.
+    # On arrival the interceptors run in reverse.
     assert seen == [*shown[::-1], *(f"{name} answers" for name in shown)]

@@ -30,12 +30,12 @@ def lanes() -> list[Any]:
 
 
 def kept() -> tuple[int, int]:
-    """Return the bytes of answers that are kept here, and of how many calls something is known."""
+    """Return the bytes of answers kept here, and the number of calls that are remembered."""
     return sum(lane._bytes for lane in lanes()), sum(len(lane._over) for lane in lanes())
 
 
 def kept_soon(most: int) -> tuple[int, int]:
-    """Return `kept` of w1 once that is little enough, or time is over."""
+    """Wait until w1 keeps few enough bytes, or time is up; return `kept` of w1."""
     deadline = time.monotonic() + DEADLINE_S / 3
     while True:
         found: tuple[int, int] = rpc.rpc_sync("w1", kept)
@@ -75,4 +75,4 @@ def call_beside_a_long_one() -> tuple[int, int]:
 
 def test_one_call_that_runs_for_long_keeps_nothing_of_the_others(group: Group) -> None:
     _, num_over = group[0].run(call_beside_a_long_one)
-    assert num_over <= 1200  # of 2,400: those that were not acknowledged yet
+    assert num_over <= 1200  # of 2,400 calls: those not acknowledged yet

@@ -1,4 +1,4 @@
-"""The claim: a worker that leaves takes no unread answer with it."""
+"""When a worker leaves, its peers can still read the answers that it sent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def answer_and_leave() -> str:
 
 
 def read_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the thread that waits for an answer sleep until its peer has gone, or for a while."""
+    """Delay the thread that waits for an answer until its peer has left, or for 0.3 s."""
     has_gone = threading.Event()
     receive, end = ZmqLane.receive, worker.Worker._step
 
@@ -57,7 +57,7 @@ def leave_early() -> None:
     rank = int(os.environ["RANK"])
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        # However slow the machine is, nobody gives up waiting.
+        # A long timeout, so that no worker gives up waiting on a slow machine.
         timeouts = functools.partial(session.LivenessTimeouts, settle_s=30.0)
         monkeypatch.setattr(session, "LivenessTimeouts", timeouts)
         monkeypatch.setattr(leaving, "LINGER_S", 30.0)
@@ -93,7 +93,7 @@ def answer_when_leaving(number: int) -> int:
         all_came.set()
     assert is_leaving.wait(60)
     agent: Any = rpc._get_current_rpc_agent()
-    # Later stages (references, goodbyes) wait for this.
+    # Later stages of leaving (references, goodbyes) wait for this call.
     assert agent.leaving.stage is leaving.Stage.COMING
     return number
 
@@ -142,7 +142,7 @@ def leave_with_calls_under_way() -> list[int]:
             assert all_came.wait(60)
             watcher = threading.Thread(target=note_the_shutdown)
             watcher.start()
-            rpc.shutdown(timeout=60)  # nobody else does yet, and none is waited for
+            rpc.shutdown(timeout=60)  # no other worker leaves yet; this one does not wait for them
             watcher.join(60)
             return ran
         assert has_come.wait(60)
@@ -160,7 +160,8 @@ def test_a_member_that_leaves_a_dynamic_group_waits_for_nobody_and_answers_every
     assert sorted(runs) == answers == list(range(NUM_CALLS))
 
 
-# ---- who is waited for by name -------------------------------------------------------------------
+# # ---- waiting for named workers
+# -------------------------------------------------------------------
 
 never_done: list[Any] = []
 

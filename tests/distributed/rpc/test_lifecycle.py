@@ -1,4 +1,4 @@
-"""How workers meet and part: wrong names and sizes, shutdown, leaving, coming back."""
+"""Joining and leaving: wrong names and sizes, shutdown, restarts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ping_until_it_answers(worker: str) -> str:
 
 def try_init(name: str, world_size: int, timeout_s: float = 30.0) -> str:
     options = rpc.TensorPipeRpcBackendOptions(init_timeout=timeout_s)
-    connection._GRACE_S = 30.0  # so that a process that was stopped still gets the store's answer
+    connection._GRACE_S = 30.0  # so that a stopped process still gets the store's answer
     try:
         rpc.init_rpc(name, world_size=world_size, rpc_backend_options=options)
     except Exception as error:
@@ -95,7 +95,7 @@ def test_a_missing_worker_is_named_at_the_init_timeout() -> None:
 
 
 def begin_to_wait_after_rank_1() -> None:
-    """Let rank 0 come to the others in its store when rank 1 waits there."""
+    """Make rank 0 join the others in its store only after rank 1 waits there."""
     submit, somebody_waits = StoreState.submit, threading.Event()
 
     def submit_and_tell(state: StoreState, request: Request, now: float) -> list[Answer]:
@@ -115,7 +115,7 @@ def require(condition: bool) -> None:
 def init_until_rank_0_gives_up() -> str:
     rank = int(os.environ["RANK"])
     os.environ["WORLD_SIZE"] = "3"
-    # Rank 1 asks but once: between two questions rank 0 could tell it nothing.
+    # Rank 1 sends a single request: between two requests rank 0 could not answer it.
     wait_log._FIRST_S = 30.0  # type: ignore[misc]
     if rank == 0:
         begin_to_wait_after_rank_1()
@@ -305,7 +305,7 @@ def test_workers_without_a_world_size_find_each_other() -> None:
 
 
 def call_from_the_first_moment() -> list[str]:
-    """Let a request come while init_rpc has not returned yet."""
+    """Receive a request while init_rpc has not returned yet."""
     seen: list[bool] = []
     start = thread_pool.ThreadPool.start
 
@@ -325,11 +325,12 @@ def test_a_worker_can_make_calls_before_the_first_request_comes() -> None:
 
 
 def join_leave_and_join_again() -> list[str]:
-    """Leave a dynamic group and come back under the same name and rank, while w0 stays."""
+    """Leave a dynamic group and rejoin under the same name and rank, while w0 stays."""
     rank = int(os.environ["RANK"])
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     for life in range(3 if rank else 1):
-        # A group in the store has a number: it is the same one that is entered again.
+        # Groups are numbered in the store; reset the counter so that the worker rejoins the same
+        # group.
         rpc.init._init_counter = 0  # type: ignore[attr-defined]
         options = rpc.TensorPipeRpcBackendOptions(init_method=store)
         rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options)

@@ -1,4 +1,4 @@
-"""Limits as a user sets them: told to the others, kept by callers, and each with a clear error."""
+"""User-defined limits are sent to peers and checked by callers; each has a clear error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL = {
 
 
 def init(limited_rank: int, limits: dict[str, Any], strict: bool = False) -> None:
-    """Start a worker; the limits are those of one of them alone."""
+    """Start a worker; only one of them gets the limits."""
     rank = int(os.environ["RANK"])
     mine = rpc.Limits(**(limits if rank == limited_rank else {}))
     options = rpc.TensorPipeRpcBackendOptions(limits=mine, _transports=["uv"], strict=strict)
@@ -78,7 +78,7 @@ def at_the_edges_of_w1() -> None:
         assert call("w1", what_came, tensors[:5]) == 5
         text = refused(lambda call=call, six=tensors: call("w1", what_came, six))
         assert "6 tensors; a message to this worker carries at most 5" in text
-    # w0's limits bound w1's answers; they are the default.
+    # The limits of w0 apply to w1's answers; they are the defaults.
     assert len(rpc.rpc_sync("w1", give, (900_000,))) == 900_000
     assert rpc.rpc_sync("w1", what_came) == 0
 
@@ -98,7 +98,7 @@ def test_a_sender_keeps_to_what_the_receiver_told(group: Group) -> None:
 
 
 def connections_of_w0_to_w1() -> int:
-    """Call from many threads at once, and return how many connections that took."""
+    """Call from many threads at the same time, and return how many connections were used."""
     threads = [
         threading.Thread(target=rpc.rpc_sync, args=("w1", wait_at, ("together",)))
         for _ in range(12)
@@ -141,7 +141,7 @@ def deep(levels: int) -> Any:
 
 
 def nest_towards_w1() -> None:
-    # The arguments and their tuple are levels of the body: 4 more make 6.
+    # The arguments and their tuple are two levels of the body, so 4 more make 6.
     assert rpc.rpc_sync("w1", what_came, (deep(4),)) == 1
     with pytest.raises(MessageError, match="nests deeper than 6 levels"):
         rpc.rpc_sync("w1", what_came, (deep(5),))
@@ -161,7 +161,7 @@ def under_way() -> tuple[int, int]:
 
 
 def after_waiting_for_room(call: Callable[[], object]) -> object:
-    """Return the result of a call that must wait until the gate of the first ones opens."""
+    """Return the result of a call that waits for room until the gate of the first calls opens."""
     agent: Any = rpc._get_current_rpc_agent()
     results: list[object] = []
     caller = threading.Thread(target=lambda: results.append(call()))
@@ -175,14 +175,14 @@ def after_waiting_for_room(call: Callable[[], object]) -> object:
 
 
 def bytes_wait_for_room() -> None:
-    large = fastdist.ones(50_000)  # 200 kB; the limit is below three times that
+    large = fastdist.ones(50_000)  # 200 kB; the limit is below three times that size
     held = ("first", large)
     first = [rpc.rpc_async("w1", wait_at, held), rpc.remote("w1", wait_at, held)]
     assert under_way()[1] == 2 and 400_000 < under_way()[0] < 450_000
     for call in (rpc.rpc_sync, rpc.rpc_async):
         with pytest.raises(RpcTimeoutError):
             call("w1", what_came, (large,), timeout=0.1)
-    # Small ones of blocking callers pass, though there is no room for them.
+    # Small requests of blocking callers are sent even without room for them.
     assert rpc.rpc_sync("w1", what_came, (bytes(60_000),), timeout=5) == 1
     assert after_waiting_for_room(lambda: rpc.rpc_sync("w1", what_came, (large,))) == 1
     first[0].wait()
@@ -255,7 +255,7 @@ def test_answers_that_a_caller_does_not_read_are_bounded_in_bytes(group: Group) 
     group[1].run(wait_for_calls, 40)
     group[0].run(read_nothing)
     group[1].run(open_gate, "answers")
-    # Sixteen may be at work when the last one that has room is answered.
+    # Up to sixteen calls may be running when the last answer that has room is sent.
     assert group[1].run(num_held_when_nothing_runs) >= 40 - 4 - 1 - 16
     group[0].run(open_gate, "reader")
     assert group[0].run(num_answered) == 40

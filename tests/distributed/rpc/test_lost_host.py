@@ -1,4 +1,4 @@
-"""The claim: a group goes on though the worker that hosts its store was killed, or says why not."""
+"""A group survives the death of the worker that hosts its store, or reports why it cannot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastdist.distributed import TCPStore, rpc
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# Until who comes back knows that there is nobody to come back to.
+# How long a restarted worker takes to find that no peer is left.
 TOLD_WITHIN_S = 12.0
 
 returned: list[str] = []
@@ -57,7 +57,7 @@ def call(name: str) -> tuple[str, int]:
 
 
 def wait_to_know(name: str) -> None:
-    """Wait for a worker that writes itself into the new store again after its next look there."""
+    """Wait until the worker has registered in the new store, at its next check."""
 
     def is_known() -> bool:
         try:
@@ -73,7 +73,7 @@ def leave() -> None:
 
 
 def host_nothing() -> None:
-    """Be on another machine than the store."""
+    """Simulate a worker on another machine than the store."""
 
     def host_instead(store: TCPStore) -> bool:
         raise StoreError("its address is that of another machine")
@@ -92,7 +92,7 @@ def start() -> Iterator[Callable[[int], Group]]:
     yield start
     for group in groups:
         group.kill()
-    # The next host of a store removes the files of killed ones.
+    # The next host of a store removes the files of killed hosts.
     TCPStore("127.0.0.1", 0, is_master=True).close()
 
 
@@ -123,15 +123,15 @@ def test_the_store_of_a_group_goes_on_without_its_host(
     group.run_all(note_returns)
     kill(group, 0)
     kill(group, 2)
-    # One that does not host the store, while rank 0 is away; and then rank 0, which does not host
-    # it any more.
+    # First bring back a worker that does not host the store, while rank 0 is away; then rank 0,
+    # which no longer hosts it.
     bring_back(group, 2, world_size)
     assert group[1].run(call, "w2") == ("w2", group[2].process.pid)
     bring_back(group, 0, world_size)
     group[1].run(wait_for_return_of, "w2")
     group[1].run(wait_for_return_of, "w0")
     require_all_reach_all(group)
-    # And without the one that hosts it by now.
+    # Then kill the current host of the store.
     kill(group, 1)
     bring_back(group, 1, world_size)
     group[1].run(wait_to_know, "w0")
@@ -164,11 +164,12 @@ def test_a_host_that_is_back_is_told_of_its_group_by_those_who_could_not_host_it
     group.run_all(leave)
 
 
-# ---- where nobody is left that hosts it ----------------------------------------------------------
+# # ---- where no host is left
+# -----------------------------------------------------------------------
 
 
 def join_alone(is_known_to_be_back: bool, path: str) -> tuple[str, float]:
-    """Return how init_rpc ends, and after what time of this process; stderr goes to path."""
+    """Return the outcome of init_rpc, and its time in this process; stderr goes to path."""
     if is_known_to_be_back:
         os.environ |= {"FASTDIST_ALLOW_RESTART": "worker", "FASTDIST_RESTART_COUNT": "1"}
     began, told = time.monotonic(), "in"
@@ -181,7 +182,7 @@ def join_alone(is_known_to_be_back: bool, path: str) -> tuple[str, float]:
 
 
 def lose_both(group: Group) -> Worker:
-    """Return who comes back first as rank 1."""
+    """Kill both workers of a group, and return a new process of rank 1."""
     group.run_all(join, 2)
     for rank in (0, 1):
         kill(group, rank)

@@ -1,4 +1,4 @@
-"""The claim: what an agent counts is what happens, and whoever leaves ends what it began."""
+"""An agent's metrics match what happens, and a worker that leaves ends its own calls."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def waits_for_the_interpreter_are_measured_on_request() -> None:
     assert name not in rpc.rpc_sync("w1", metrics)
     rpc.rpc_sync("w1", begin_to_spin)
     try:
-        # A thread that computes gives the interpreter up after half a millisecond.
+        # A computing thread releases the GIL after half a millisecond.
         until(lambda: float(rpc.rpc_sync("w1", metrics)[name]) > 0)
     finally:
         rpc.rpc_sync("w1", end_spinning)
@@ -112,7 +112,7 @@ def busy_threads(found: dict[str, str]) -> int:
 def threads_that_wait_are_told_from_those_that_work() -> None:
     futures = [rpc.rpc_async("w1", wait_at, ("threads",)) for _ in range(3)]
     rpc.rpc_sync("w1", wait_for_arrivals, ("threads", 3))
-    # These three, and the one that looks.
+    # These three, and the thread that reads the metrics.
     until(lambda: busy_threads(rpc.rpc_sync("w1", metrics)) == 4)
     rpc.rpc_sync("w1", open_gate, ("threads",))
     assert [future.wait() for future in futures] == ["threads"] * 3
@@ -140,7 +140,7 @@ def calls_of_each_kind_are_counted_while_they_are_under_way() -> None:
     def counts(worker: str) -> list[int]:
         return [int(rpc.rpc_sync(worker, metrics)[name]) for name in FIVE[2:]]
 
-    # A call that looks counts itself: at w0 as one sent and one come, at w1 as one come.
+    # The reading call counts too: at w0 as one sent and one received, at w1 as one received.
     until(lambda: (counts("w0"), counts("w1")) == ([1, 1, 0], [0, 1, 0]))
     held = [rpc.rpc_async("w1", wait_at, ("kinds",)) for _ in range(2)]
     later = [rpc.rpc_async("w1", answer_later) for _ in range(3)]
@@ -191,7 +191,7 @@ def test_own_calls_can_be_waited_for() -> None:
     assert not counts.wait_for_own_calls(0.01) and waited == []
     counts.call_ended(1, "w2", 1, failed=True)
     waiter.join(20)
-    # That of another worker is under way yet.
+    # The other worker's call is still running.
     assert waited == [True] and not counts.wait_until_idle(0.01)
     waiter = threading.Thread(target=lambda: waited.append(counts.wait_until_idle(20)))
     waiter.start()
@@ -270,7 +270,7 @@ def fail_twice() -> None:
         with pytest.raises(RpcError, match=r"^Send attempt of PYTHON_CALL to worker .* on purpose"):
             rpc.rpc_sync(other, who)
     assert rpc.rpc_sync(other, who) == other
-    # Another kind, which never failed; and messages to other workers fail separately.
+    # Another kind of message never fails here; failures to other workers are counted separately.
     assert rpc.remote(other, who).to_here() == other
     with pytest.raises(RpcError, match="on purpose"):
         rpc.rpc_sync(who(), who)

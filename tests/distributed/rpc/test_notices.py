@@ -1,4 +1,4 @@
-"""The claim that notices are sent soon, in batches, and that one error stops no other notice."""
+"""Notices are sent soon, in batches, and an error in sending one does not stop the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TWO: Any = Life(2)
 
 
 class Others:
-    """The other workers: record the notices that they get, and may refuse."""
+    """Stand-ins for the other workers: they record the notices sent to them, and may refuse."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, Any, int, float]] = []
@@ -142,7 +142,7 @@ def test_what_comes_together_is_told_together_by_kind_and_addressee(
     for addressee, some in others.told:
         items.setdefault(addressee, []).extend(some)
     assert items == {1: [0, 1, 2], 2: [0, 1, 2], "1'": [0, 1, 2]}
-    # At most the first note went alone, before the others had come.
+    # At most the first notice was sent alone, before the others were added.
     assert len(others.told) <= 4
 
 

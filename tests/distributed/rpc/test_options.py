@@ -1,4 +1,4 @@
-"""Options, names and kinds: torch's fields, torch's texts."""
+"""Options, names and message types: PyTorch's fields and texts."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_bad_worker_names_are_refused(name: str) -> None:
 
 
 class OptionsOfAnother(rpc.RpcBackendOptions):
-    """Options of a backend that somebody else has written."""
+    """Options of a third-party backend."""
 
     def __init__(self) -> None:
         rpc.RpcBackendOptions.__init__(self, rpc_timeout=5, init_method="tcp://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""A group on a processor that may reorder shared memory: it works, through sockets, and says so."""
+"""On processors that may reorder shared memory accesses, a group uses sockets and reports why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import rpc
 from tests.distributed.workers import Group, run_group
 
-LARGE = (300, 300)  # beyond what goes by arena elsewhere
+LARGE = (300, 300)  # large enough for the arena on other processors
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def pose_as_aarch64() -> None:
 
 
 def join() -> None:
-    # Compiled code is kept by type of processor: what was kept is loaded before.
+    # Compiled code is cached by processor type, so load it before the type is faked.
     x = fastdist.tensor(np.ones(LARGE), requires_grad=True)
     total(x).backward()
     assert x.grad is not None and x.grad.sum().item() == 90_000.0
@@ -46,7 +46,7 @@ def total(x: Any) -> Any:
 
 
 def work() -> dict[str, str]:
-    """Call, hold a value elsewhere, and differentiate; return the debug information."""
+    """Make calls, a remote value and a backward pass; return the debug information."""
     x = fastdist.tensor(np.ones(LARGE), requires_grad=True)
     calls = [rpc.rpc_async(to, total, (x,)) for to in ("w1", "w2")]
     assert [call.wait().item() for call in calls] == [90_000.0] * 2

@@ -1,4 +1,4 @@
-"""The claim: transports and channels have names, and the best available one wins."""
+"""Transports and channels are registered by name; the available one of highest priority wins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def member_of(registry: Any, name: str) -> Any:
 
 @pytest.fixture(params=["transport", "channel"])
 def registered(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
-    """Be a registry, and a member of it that can be had, under two more names: high and higher."""
+    """Yield a registry and an available entry, also registered as "high" and "higher"."""
     registry, name = (transports, "uv") if request.param == "transport" else (channels, "basic")
     member = member_of(registry, name)
     registry.register("high", 5000, member)
@@ -38,7 +38,7 @@ def registered(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
 
 
 def chosen(registry: Any, names: list[str] | None = None) -> list[str]:
-    """Return the entries that a worker would offer, the most wanted first."""
+    """Return the entries that a worker would offer, by decreasing priority."""
     if registry is transports:
         return [entry.name for entry in Context(names).transports]
     return [entry.name for entry in registry.choose(names)]

@@ -1,4 +1,4 @@
-"""The claim: results go back by the device maps of the group's present members."""
+"""Results return along the device maps of the current members of the group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store() -> Store:
 
 @pytest.fixture
 def members(store: Store) -> Workers:
-    """Be w0, which maps a device to one that is not there yet."""
+    """Return the workers as seen by w0, which maps a device to a worker that has not joined yet."""
     members: Workers = workers_of(
         join_dynamic(store, member("w0", 0, 100, later={"sim:1": "sim:0"}))
     )
@@ -89,7 +89,7 @@ def on_device() -> Tensor:
 
 
 def init(device_map: dict[str, str] | None) -> None:
-    # A group in the store has a number: it is the same one that is entered again.
+    # Groups are numbered in the store; reset the counter so that the worker rejoins the same group.
     rpc.init._init_counter = 0  # type: ignore[attr-defined]
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     options = rpc.TensorPipeRpcBackendOptions(init_method=store)
@@ -100,7 +100,7 @@ def init(device_map: dict[str, str] | None) -> None:
 
 
 def live_with(device_map: dict[str, str] | None) -> tuple[str, str]:
-    """Return where a result of w0 arrives in one life of this worker, and w0's mapped devices."""
+    """Return the device of a result of w0 in one life of this worker, and w0's mapped devices."""
     init(device_map)
     try:
         arrived = str(rpc.rpc_sync("w0", on_device).device)

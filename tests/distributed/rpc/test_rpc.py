@@ -1,4 +1,4 @@
-"""Calls between workers, as users make them."""
+"""Calls between workers, as users write them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def tensors_travel() -> None:
     big = fastdist.tensor(np.arange(3_000_000.0))
     twice = rpc.rpc_async("w1", add, (big, big)).wait()
     assert twice.numpy()[-1] == 2 * 2_999_999.0
-    twice.numpy()[0] = 1.0  # the memory is ours, and can be written
+    twice.numpy()[0] = 1.0  # the caller owns the memory and can write to it
 
 
 def infos() -> None:
@@ -187,7 +187,7 @@ def timeouts() -> None:
             "RPC ran for more than set timeout (100 ms) and will now be marked with an error"
         )
         assert "wait_at on worker 'w1'" in str(raised.value)
-    # The lane and the pending table are good for the next calls; late answers are dropped.
+    # The lane and the pending table still work for later calls; late answers are dropped.
     assert [rpc.rpc_sync("w1", add, (i, 1)) for i in range(20)] == list(range(1, 21))
     rpc.rpc_sync("w1", open_gate, ("timeouts",))
     deadline = time.monotonic() + 10
@@ -218,14 +218,14 @@ def deadline_here() -> float:
 
 
 def deadlines_here_and_in_w2() -> tuple[float, float, float]:
-    """Return until when this call is wanted, a nested one, and how long that took to begin."""
+    """Return the deadlines of this call and of a nested call, and how long the nested call took."""
     began = time.monotonic()
     there = rpc.rpc_sync("w2", deadline_here)
     return deadline_here(), there, time.monotonic() - began
 
 
 def wait_for_w2_until_the_time_is_over() -> float:
-    # As if the caller's timeout were nearly over; a real one might be over before this runs.
+    # Simulate a caller's timeout that is almost over; a real one might expire before this runs.
     with Standstill() as stood:
         serving.deadline = time.monotonic() + 0.1
         with pytest.raises(RpcTimeoutError):
@@ -237,7 +237,7 @@ def wait_for_w2_until_the_time_is_over() -> float:
 def a_nested_call_inherits_the_deadline() -> None:
     began = time.monotonic()
     outer, nested, took_s = rpc.rpc_sync("w1", deadlines_here_and_in_w2, timeout=30)
-    # A deadline travels as the milliseconds that are left.
+    # A deadline is sent as the number of milliseconds left.
     assert began + 30 <= outer <= time.monotonic() + 30
     assert outer - 0.001 <= nested <= outer + took_s + 0.001
     assert rpc.rpc_sync("w1", wait_for_w2_until_the_time_is_over) < 0.2
@@ -252,7 +252,7 @@ def ping_pong(depth: int) -> int:
 
 
 def nested_calls() -> None:
-    # Deeper than the number of lanes to one peer, and than the limit of counted work at first.
+    # Deeper than the number of lanes to one peer, and than the initial limit of counted work.
     assert ping_pong(14) == 14
 
 

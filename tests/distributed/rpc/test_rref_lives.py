@@ -1,4 +1,4 @@
-"""The claim: the end of one life of a worker takes nothing from the next life of its rank."""
+"""The end of one life of a worker does not affect the next life of its rank."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALUE, FORK, LATER_FORK = RANK << 48 | 1, RANK << 48 | 2, RANK << 48 | 3
 
 
 class Agent:
-    """Knows the present life of one rank."""
+    """Knows the current life of one rank."""
 
     def __init__(self) -> None:
         self.lives: list[Any] = []
@@ -95,7 +95,7 @@ def test_a_value_that_is_taken_for_one_of_the_present_life_is_unborn_once_its_ma
     assert values.hear_of(VALUE, former) is owned
     values.fail_if_unborn(owned)
     assert isinstance(owned.future.exception(), WorkerLostError)
-    # A finished value stays, whichever worker has made it.
+    # A finished value stays, whichever worker created it.
     values.begin(VALUE + 1, agent.lives[1])
     assert values.hear_of(VALUE + 1, former).maker is agent.lives[1]
 

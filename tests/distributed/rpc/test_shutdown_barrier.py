@@ -1,4 +1,4 @@
-"""The barrier of a graceful shutdown: when it ends, when it gives up, and what it then says."""
+"""The barrier of a graceful shutdown: when it ends or gives up, and its reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.standstill import Standstill
 
 
 class Answer(Future[Reply]):
-    """A Future whose wait ends with the call's timeout, as an agent's does."""
+    """A Future whose wait ends with the call's timeout, as those of an agent do."""
 
     timeout_s: float | None = None
 
@@ -44,13 +44,13 @@ class Answer(Future[Reply]):
 
 
 class Life:
-    """A member as another one sees it."""
+    """A member as seen by another one."""
 
     def __init__(self, member: Member, seen_by: Member) -> None:
         self.member, self.is_self = member, member is seen_by
         self.id, self.name = member.info.id, member.info.name
         self.record = SimpleNamespace(incarnation=id(member))
-        self.is_surely_over = True  # where it is dead
+        self.is_surely_over = True  # if it is dead
         self.is_met = False
 
     @property
@@ -59,7 +59,7 @@ class Life:
 
 
 class Member:
-    """One worker of a group in this process: what a barrier needs of its agent."""
+    """One worker of a group in this process, with the parts of an agent that a barrier needs."""
 
     def __init__(self, group: list[Member], rank: int) -> None:
         self.group = group
@@ -87,7 +87,7 @@ class Member:
         self.lives: dict[Member, Any] = {}
         self.barrier = ShutdownBarrier(self, list)  # type: ignore[arg-type]
         self.error: BaseException | None = None
-        # Its time at the barrier, in all, and without what the machine took away.
+        # Its time in the barrier: in total, and without the time that the machine was busy.
         self.took_s = self.moved_s = 0.0
 
     def life_of(self, member: Member) -> Any:
@@ -147,7 +147,7 @@ def make_group(size: int = 3) -> list[Member]:
 
 
 def start(members: list[Member], *timeouts_s: float) -> list[threading.Thread]:
-    """Let members come to the barrier at once, with one timeout for all, or with one each."""
+    """Let members enter the barrier together, with one timeout for all or one each."""
     if len(timeouts_s) == 1:
         timeouts_s *= len(members)
     all_come = threading.Barrier(len(members))
@@ -227,7 +227,7 @@ def test_a_call_of_ones_own_without_an_answer_is_told_to_all_alike() -> None:
 
 @pytest.mark.seed("T30")
 def test_work_that_wanders_from_call_to_call_is_not_overlooked() -> None:
-    # Between its reports w1 has a call each time, which has ended whenever it reports.
+    # Between its reports w1 runs a call each time, which has ended before the next report.
     group = make_group()
     calls_left = [5]
 
@@ -277,7 +277,7 @@ def test_the_next_rank_leads_when_the_leader_dies() -> None:
 
 
 def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
-    # w0 has told w1 that all is over, and both have gone before w2 could read it.
+    # w0 has told w1 that the barrier is over, and both have left before w2 reads it.
     group = make_group()
     group[0].dead = True
 
@@ -290,7 +290,8 @@ def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
 
 
 def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> None:
-    # w0 reports just before its time is over, and hears just after: w1 and w2 have a little left.
+    # w0 reports just before its timeout and gets the answer just after it; w1 and w2 have more
+    # time.
     group = make_group()
     group[1].counts.request_came()
     threads = start(group, 0.5, 0.7, 0.7)
@@ -308,7 +309,7 @@ def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> No
 
 
 def test_a_member_that_is_held_up_at_its_last_report_is_waited_for() -> None:
-    # As where its processor is taken away: all still tell the same.
+    # As if its processor were taken away; all other reports stay the same.
     group = make_group()
     group[1].counts.request_came()
 
@@ -334,7 +335,7 @@ def test_what_was_under_way_is_told_though_all_others_have_given_up_and_left(
     group[1].counts.request_came()
     *threads, late = start(group, 0.4, 0.4, 1.6)
     join(threads)
-    # w0 has said goodbye; w1 still waits for its function, and accepts no more requests.
+    # w0 has left; w1 still waits for its function, and accepts no more requests.
     group[1].barrier._report_came = lambda request: Future()  # type: ignore[method-assign]
     group[0].dead = True
     join([late])
@@ -372,7 +373,7 @@ def test_the_late_end_of_a_life_takes_nothing_from_the_report_of_the_next() -> N
     waits[0].start()
     while not group[0].barrier._reported:
         pass
-    # The waiter for the next life is notified of the former one's end only now.
+    # The waiter for the next life learns of the former one's end only now.
     group[0].barrier._member_lost(group[0].life_of(former))
     waits.append(threading.Thread(target=group[0].wait, args=(20.0, threading.Barrier(1))))
     waits[1].start()
@@ -401,7 +402,7 @@ def wait_for_all() -> None:
 
 
 def forget_a_call() -> None:
-    """Have w1 run a function that this worker has given up."""
+    """Start a function on w1, and give up the call."""
     timeout_s = 0.1
     while not rpc.rpc_sync("w1", has_begun):
         with pytest.raises(RpcTimeoutError):
@@ -443,7 +444,7 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
     waits[0].start()
     came.wait(20)
     while not (group[1].barrier._gathering and group[1].barrier._gathering.awaited):
-        pass  # it leads now, and waits for the third
+        pass  # it leads now, and waits for the third worker
     group[0] = Member(group, 0)
     group[1].barrier.member_returned(group[1].life_of(group[0]))
     together = threading.Barrier(2)
@@ -457,9 +458,7 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
 
 
 def report_to(leader: Member, member: Member, round_number: int = 1, *over: Member) -> Answer:
-    """Let a member report a round in which it has nothing under way, and the ended lives that it
-    saw.
-    """
+    """Report that a member has nothing under way in a round, and which lives it has seen end."""
     lives = tuple(f"{id(one):x}" for one in over)
     words = Report(round_number, over=lives)._asdict()
     to = member.life_of(leader)
@@ -467,7 +466,7 @@ def report_to(leader: Member, member: Member, round_number: int = 1, *over: Memb
 
 
 def lead(leader: Member, round_number: int = 1) -> Future[Any]:
-    """Let a leader come to a round; return what is done when all have reported it."""
+    """Make a leader start a round; return a Future that completes when all have reported."""
     leader.barrier._round = round_number
     return leader.barrier._gather(gives_up=False).done
 
@@ -484,11 +483,12 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
     leader.workers.may_return = lambda life: life.is_dead
     for member in (lost, other):
         report_to(leader, member)
-    # Its calls end before the waiters for a loss are notified: the leader gets here in between.
+    # Its calls end before the waiters for a loss are notified; the leader starts its round in
+    # between.
     lost.dead = True
     all_came = lead(leader)
     assert not all_came.done()
-    # And what it had sent may be read after that.
+    # A report that it had sent may be read after that.
     leader.barrier._member_lost(leader.life_of(lost))
     report_to(leader, lost)
     assert not all_came.done()
@@ -500,7 +500,7 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
 def test_a_loss_that_a_member_knows_of_is_known_to_the_leader_with_its_report() -> None:
     leader, other, lost = group = make_group(3)
     leader.workers.may_return = lambda life: life.is_dead
-    # To the leader, which has not seen its end yet, it lives and has come.
+    # The leader has not noticed its end yet, and has its report.
     report_to(leader, lost)
     all_came = lead(leader)
     report_to(leader, other, 1, lost)
@@ -529,5 +529,5 @@ def test_what_one_member_has_lost_is_known_to_all_with_the_best_reason() -> None
     group[2].has_lost = [f"{ended}, by ValueError: mine", "'w0' (rank 0): no sign of life"]
     join(start(group, 5.0))
     known = [f"{ended}, by ValueError: mine", "'w4' (rank 4): its process has ended"]
-    # A member that has come to the barrier counts as lost only where it was found lost.
+    # A member that has entered the barrier counts as lost only for members that noticed its loss.
     assert [member.barrier.lost for member in group[:2]] == [known, known]

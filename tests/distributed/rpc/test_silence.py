@@ -1,4 +1,4 @@
-"""A worker that lives but does not answer is reported, and not taken for dead."""
+"""A live worker that does not answer is reported, and is not treated as dead."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def note(worker: rpc.WorkerInfo, why: str) -> None:
 
 
 class Ends(logging.Handler):
-    """Records the log lines about the end of a silence."""
+    """Records the log lines that report the end of a silence."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if "answers again" in record.getMessage():
@@ -37,9 +37,9 @@ class Ends(logging.Handler):
 
 
 def hold_the_interpreter(path: str) -> None:
-    """Keep all of this worker's Python from running, as a library that never releases the GIL does.
+    """Block this worker's Python, like a library that never releases the GIL.
 
-    It ends when the lock on a file does.
+    The block ends when the lock on a file is released.
     """
     with open(path) as file:
         ctypes.PyDLL(None).flock(file.fileno(), fcntl.LOCK_EX)
@@ -66,10 +66,10 @@ def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
                 future = rpc.rpc_async("w1", hold_the_interpreter, (path,))
                 assert was_notified.wait(20)
                 wait_until_w1_is("its Python does not answer")
-                threading.Event().wait(1.5 * SILENT_S)  # it could be reported again
+                threading.Event().wait(1.5 * SILENT_S)  # time for a second, wrong report
             future.wait()
             wait_until_w1_is("connected")
-            count = len(told)  # later events of w1 do not count here
+            count = len(told)  # later events of w1 do not count
         rpc.shutdown()
     return "".join(told[:count]), stood.seconds
 
@@ -78,10 +78,10 @@ def test_a_worker_whose_python_is_stuck_is_told_of_and_its_call_ends_well(tmp_pa
     path = tmp_path / "lock"
     path.touch()
     (by_w0, stood_s), (by_w1, _) = run_group(wait_for_a_stuck_worker, 2, str(path))
-    # Each silence is reported once; where w1 was stopped there are more of them.
+    # Each silence is reported once; a stopped w1 has more silences.
     silence = r"w1 lives, but its Python has not answered for (\d+) s[^\n]*\nanswers again\n"
     assert re.fullmatch(f"({silence})+", by_w0), by_w0
     for silent_s in re.findall(silence, by_w0):
         assert SILENT_S <= int(silent_s) < SILENT_S + 0.5 + stood_s
-    # That it was stuck itself w1 does not take for a silence of w0, which may have had one.
+    # w1 must not report its own block as a silence of w0, unless w0 was stopped too.
     assert "Python" not in by_w1 or stood_s > SILENT_S / 2, by_w1

@@ -1,4 +1,4 @@
-"""The claim: a call that fails, and whose result nobody reads, is logged once, at one end."""
+"""A failed call whose result is never read is logged once, at one of the two ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.distributed.workers import open_gate, run_group, wait_at, wait_for_ar
 
 
 class Heard(logging.Handler):
-    """The errors of this process that nobody read: what failed, and how."""
+    """Collects the unread errors of this process: the call, and the error."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -78,7 +78,7 @@ def dropped() -> None:
     assert what.startswith("the call fail on worker 'w1' (rank 1) failed") and "a call" in error
     rpc.rpc_async("w1", fail_later, ("an async call",)).wait_until_done()
     assert "an async call" in heard_here()[1]
-    # A callback of then() that reads the error and raises it again fails in turn.
+    # A callback of then() that reads the error and raises it again is a new failure.
     rpc.rpc_async("w1", fail, ("then",)).then(lambda done: done.wait()).wait_until_done()
     what, error = heard_here()
     assert what.startswith("the callback dropped.<locals>.<lambda> of then() failed")
@@ -99,7 +99,7 @@ def dropped() -> None:
 
 
 def read() -> None:
-    """Read each error, by the caller or by another holder of the reference."""
+    """Read each error, at the caller or at another holder of the reference."""
     future = rpc.rpc_async("w1", fail, ("mine",))
     future.wait_until_done()
     assert isinstance(future.exception(), ValueError)
@@ -117,7 +117,7 @@ def use_reference(rref: Any) -> None:
 
 
 def given_up() -> None:
-    """Let a call time out, which raises later: its caller has another error, and not that."""
+    """Let a call time out and fail later: its caller gets the timeout, not the later error."""
     future = rpc.rpc_async("w1", fail_when_nobody_waits, ("given up",), timeout=0.05)
     assert isinstance(future.exception() if future.wait_until_done(20) else None, TimeoutError)
     rpc.rpc_sync("w1", wait_for_arrivals, ("given up", 1))

@@ -1,4 +1,4 @@
-"""Wrong arguments of users raise at once, with the given and the expected value in the text."""
+"""Users' mistakes in arguments raise immediately, with the given and the expected value."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_timeout_that_is_none_is_told_so() -> None:
 def init_with_devices_that_are_not_there(folder: str) -> list[str]:
     """Return the error text of each mistake about devices.
 
-    Each time there is another store: a worker that knows of a mistake tries the next one before
+    Each mistake uses a new store, since the worker that detects a mistake moves on before the
     others.
     """
     import fastdist  # noqa: F401 - the devices are its own

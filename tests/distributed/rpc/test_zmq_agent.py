@@ -1,4 +1,4 @@
-"""An agent's properties: ids, times, counts, its errors, and how it ends."""
+"""Properties of an agent: ids, times, counters, errors, and its end."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def unset_is_the_default() -> None:
                 RpcTimeoutError, match=r"^RPC ran for more than set timeout \(50 ms"
             ):
                 call("w1", wait_at_gate, (), timeout=-1)
-            # Nothing is kept for an answer that may never come. The peer is notified that nobody
-            # wants it: that message is answered a moment later.
+            # Nothing is kept for an answer that may never arrive. The peer is notified that the
+            # call was given up, and answers that message a moment later.
             agent: Any = rpc._get_current_rpc_agent()
             soon = time.monotonic() + 5.0
             while agent.workers.reach(1).pipe.num_pending():
@@ -150,7 +150,7 @@ def give_answers() -> None:
 def functions_that_answer_later_hold_no_thread() -> None:
     count = 10 * THREADS
     futures = [rpc.rpc_async("w1", answer_at_gate) for _ in range(count)]
-    # They have all begun, and other calls still find a thread.
+    # All of them have started, and other calls still find a thread.
     while int(rpc.rpc_sync("w1", server_calls)) < count:
         pass
     assert int(rpc.rpc_sync("w1", pool_size)) < count
@@ -183,7 +183,7 @@ def callbacks_run_in_the_pool_however_a_call_ends() -> None:
     close_gate(), rpc.rpc_sync("w1", close_gate)
     are_attached = threading.Event()
     agent: Any = rpc._get_current_rpc_agent()
-    # The thread that lets calls expire: what is attached to one that is over runs here.
+    # Block the thread that expires calls: callbacks attached to an ended call would run here.
     agent.client.progress.post(are_attached.wait, 20)
     ends = [
         rpc.rpc_async("w1", wait_at_gate),
@@ -329,7 +329,7 @@ def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path
             assert "missing: w0 (which leads the barrier, and does not answer), w3" in said
     finally:
         group.kill()
-    # With the last of the four, file://'s store would be gone.
+    # Use another process: the store of file:// is removed with the last of the four.
     store = FileStore(file, 5)
     shutdown = StoreDirectory(PrefixStore("rpc_prefix_0", store), 10.0, b"shutdown")
     with store:
@@ -384,7 +384,8 @@ def end_with_a_call_under_way() -> None:
     note("progress", agent.client.progress, "stop")
     note("pool", agent.pool, "stop")
     note("listener", agent._listener, "close")
-    # The function ends once the pipes are closed: the pool waits for it, and runs what is left.
+    # The function ends once the pipes are closed; the pool waits for it and runs the remaining
+    # work.
     ended.add_done_callback(lambda done: open_gate())
     rpc.shutdown(graceful=False)
     assert order.index("callback") < order.index("pool")

@@ -42,7 +42,7 @@ def test_a_port_is_waited_for_until_nobody_listens_there() -> None:
     assert wait_until_free("127.0.0.1", port, 5.0)
     closing.join()
     assert wait_until_free("0.0.0.0", port, 0.0)
-    assert not wait_until_free("192.0.2.1", port, 5.0)  # no address of this machine
+    assert not wait_until_free("192.0.2.1", port, 5.0)  # not an address of this machine
 
 
 def test_loopback_is_reached_from_loopback() -> None:
@@ -57,7 +57,7 @@ def test_a_host_without_an_address_is_named() -> None:
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """Be in a directory whose name is short: that of a socket file holds 107 letters."""
+    """Yield a directory with a short name: the path of a socket file has at most 107 bytes."""
     with short_folder() as path:
         yield Path(path)
 
@@ -102,7 +102,7 @@ def test_a_directory_open_to_others_is_refused(base: Path) -> None:
 def test_a_directory_of_another_user_is_refused(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given by its name: another user would be sent elsewhere, and leave a folder there.
+    # Set the path explicitly: by default another user would get, and leave, another folder.
     monkeypatch.setenv("FASTDIST_RUNTIME_DIR", runtime_directory())
     monkeypatch.setattr(os, "getuid", lambda: 12_345)
     with pytest.raises(AuthenticationError, match="directory of user 12345"):
@@ -168,7 +168,7 @@ def test_an_ipc_directory_is_there_though_another_process_took_it_for_an_orphans
     def flock(file: int, kind: int) -> None:
         if kind == fcntl.LOCK_EX and early:
             early.pop()
-            addresses._remove_orphans(str(base / "fastdist"))  # as the other does, just before
+            addresses._remove_orphans(str(base / "fastdist"))  # another process does so now
         lock(file, kind)
 
     monkeypatch.setattr(fcntl, "flock", flock)

@@ -1,4 +1,4 @@
-"""The ZAP handler's thread: there while somebody is served, and never the one to fall."""
+"""The ZAP handler's thread runs while sockets need it, and survives errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: whose files they must be, and that no holder of one can pose as another."""
+"""Certificates: required owners of files, and protection against members that pose as others."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def raw_key(path: str, name: str) -> bytes:
 def write_certificate(path: str, name: str, text: str) -> None:
     file = Path(path, f"{name}.key")
     file.write_text(text)
-    file.chmod(0o644)  # many users' umask lets their group write, for which it would be refused
+    file.chmod(0o644)  # with a common umask the group could write it, and it would be rejected
 
 
 @pytest.mark.parametrize("letters", ["'" * 40, "#" * 40])
@@ -72,7 +72,7 @@ def test_a_damaged_certificate_is_named_and_stops_nobody_else(
     write_certificate(path, "rank-3", f'curve\n    public-key = "{letters}"\n')
     with pytest.raises(AuthenticationError, match=r"rank-3\.key' is damaged: its public-key is no"):
         CertificateFolder(path).read_ranks()
-    # The handler's thread, which reads the folder again for a stranger, lives on.
+    # The handler's thread, which reads the folder again for a stranger, survives.
     assert first_verdict(endpoint_of(router), stranger) in FAILED
     security = CertificateSecurity(CertificateFolder(path), "rank:1", lambda key: None)
     assert first_verdict(endpoint_of(router), security) == monitor.HANDSHAKE_SUCCEEDED
@@ -91,7 +91,8 @@ def test_a_member_is_let_in_and_its_rank_is_known(router: Socket, path: str, ran
 def test_a_member_cannot_pose_as_another_with_all_that_it_has(
     router: Socket, path: str, tmp_path: Path
 ) -> None:
-    # Rank 2 knows all public keys and its own secret one, and writes it under rank 1's name.
+    # Rank 2 knows all public keys and its own secret key, and writes the latter under rank 1's
+    # name.
     forged = tmp_path / "forged"
     shutil.copytree(path, forged)
     for kind in ("key", "key_secret"):
@@ -161,13 +162,13 @@ def test_a_folder_that_breaks_later_keeps_those_that_it_knows(path: str) -> None
 
 
 def settle(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the files be so old that their time stamps can be trusted."""
+    """Make the files appear old enough that their time stamps can be trusted."""
     now_ns = time.time_ns()
     newest_ns = max(file.stat().st_ctime_ns for file in Path(path).iterdir())
     probe = Path(path).with_name("probe")
     probe.touch()
     while probe.stat().st_ctime_ns == newest_ns:
-        probe.touch()  # the clock of the file system moves a few hundred times a second
+        probe.touch()  # the file system's clock ticks a few hundred times a second
     monkeypatch.setattr(certificates.time, "time_ns", lambda: now_ns + 10**10)
 
 
@@ -248,7 +249,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(path: str, tmp_path: Path
     folder.read_ranks()
     before = os.stat(file)
     write_in_place(path, other)
-    # As with a coarse clock: only the inode's change time, which nobody can set, differs.
+    # As with a coarse clock: only the inode's change time, which users cannot set, differs.
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert folder.rank_of(old) is None
 
@@ -306,7 +307,7 @@ def test_whoever_is_known_and_unchanged_costs_no_more_than_a_look(
     settle(path, monkeypatch)
     folder = CertificateFolder(path)
     folder.read_ranks()
-    monkeypatch.setattr(folder, "_read", None)  # whoever reads a file finds this
+    monkeypatch.setattr(folder, "_read", None)  # reading any file would now fail
     assert folder.rank_of(raw_key(path, "rank-1")) == "1"
     assert folder.rank_of(bytes(32)) is None
 

@@ -1,4 +1,4 @@
-"""A socket that closes while a peer speaks and then ends: nothing of it reaches our process."""
+"""A socket that closes while a peer sends and then ends does not abort our process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# The other end is played by hand: it must not read, say a word when our socket is closing, and end.
+# The other end is a plain socket, which does not read, sends while ours closes, and then ends.
 _CLOSE = """
 import select, socket, struct, sys, tempfile, threading, time
 import zmq

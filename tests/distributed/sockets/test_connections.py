@@ -1,4 +1,4 @@
-"""How many connections a member holds: counted, capped, and given back."""
+"""The number of connections that a member holds is counted, limited, and reduced on close."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ AT = "tcp://127.0.0.1:4410"
 
 
 class Clock:
-    """A clock that stands until it is set."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -64,7 +64,7 @@ def test_the_oldest_strangers_go_when_descriptors_become_few() -> None:
     connections.spoke("3", b"route", 25)
     connections.happened(accepted(75))
     overdue = connections.take_overdue()
-    # Connections that have spoken stay, and so do the last eight.
+    # Connections that have sent a message stay, and so do the last eight.
     assert overdue == [(fd, AT) for fd in range(20, 68) if fd != 25]
     for descriptor, _ in overdue:
         connections.happened(ended(descriptor))
@@ -72,14 +72,14 @@ def test_the_oldest_strangers_go_when_descriptors_become_few() -> None:
 
 
 def come(connections: Connections, member: str, descriptor: int) -> bool:
-    """Let a member connect and be admitted, as libzmq tells it."""
+    """Connect a member and admit it, with the events that libzmq reports."""
     connections.happened(accepted(descriptor))
     return connections.admit(member)
 
 
 @pytest.fixture
 def full() -> Connections:
-    """Member 1 holds all that it may, and has spoken on each."""
+    """Return connections where member 1 holds its maximum and has sent a message on each."""
     connections = Connections(3, clock=Clock())
     for descriptor in range(3):
         assert come(connections, "1", descriptor)
@@ -107,7 +107,7 @@ def test_admissions_that_have_not_spoken_count() -> None:
 
 
 def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out() -> None:
-    # All lanes of a peer break and come back, and it closes them before they have said a word.
+    # All lanes of a peer break and reconnect, and it closes them before sending a message.
     connections = Connections(3, clock=Clock())
     for descriptor in range(3):
         come(connections, "1", descriptor)
@@ -117,7 +117,8 @@ def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out()
 
 
 def test_a_member_gains_no_more_than_what_others_have_lost() -> None:
-    # The member of a void admission is unknown, so the requesting member loses it.
+    # It is unknown which member an unused admission belonged to, so the requesting member loses
+    # one.
     connections = Connections(2, clock=Clock())
     for descriptor in range(2):
         come(connections, "1", descriptor)
@@ -232,7 +233,7 @@ def test_only_a_connection_of_that_endpoint_is_hung_up_on() -> None:
     assert not hang_up(mine.fileno(), "tcp://127.0.0.1:1")
     assert not hang_up(10_000, endpoint)
     assert hang_up(mine.fileno(), endpoint)
-    # libzmq closes those of earlier tests when it comes to it.
+    # libzmq may only now close connections of earlier tests.
     assert len(os.listdir("/proc/self/fd")) <= descriptors
     client.settimeout(10)
     assert client.recv(1) == b""
@@ -319,7 +320,7 @@ def test_who_is_admitted_and_says_nothing_makes_room_for_who_speaks(router: Sock
 
 
 def test_only_what_is_counted_is_listened_for(router: Socket) -> None:
-    # libzmq reports accepts that fail for want of descriptors as fast as it can.
+    # When descriptors run out, libzmq reports failing accepts in a busy loop.
     from fastdist.distributed.sockets import authenticator
 
     (zap_domain,) = authenticator._zap_domains.values()
@@ -368,7 +369,7 @@ def test_a_member_that_comes_back_while_its_earlier_life_is_frozen_gets_in(route
             router.connections.spoke("1", route.bytes, int(word.get(zmq.SRCFD)))
         freeze(frozen.pid)
         lane, events = lane_of(1, router)
-        # Its connections hold, frozen as it is, until the member has been refused for a while.
+        # The frozen process holds its connections until the member has been rejected for a while.
         kinds_until(events, monitor.HANDSHAKE_FAILED)
         speak(lane, events, router)
         lane.close()

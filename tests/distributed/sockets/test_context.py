@@ -1,4 +1,4 @@
-"""The one context: counted sockets, an end without waits, and forks that are notified."""
+"""The single ZeroMQ context: counted sockets, an end without waits, and notified forks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_more_sockets_than_libzmq_allows_by_itself_can_be_made() -> None:
         while len(sockets) < 1_100:
             sockets.append(make_socket(zmq.PAIR, f"pair {len(sockets)}"))
     finally:
-        for socket in sockets:  # or no test after this one would have a descriptor
+        for socket in sockets:  # otherwise later tests would run out of descriptors
             socket.close()
     terminate()
 

@@ -1,4 +1,4 @@
-"""How long silence may last, as options and the environment say it."""
+"""How long silence may last, according to options and environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of connections, and that a monitor never stalls the thread that carries all of them."""
+"""Events of connections, and a monitor that never stalls libzmq's I/O thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN = NoSecurity()
 
 
 def kinds_until(events: SocketMonitor, last: str) -> list[str]:
-    """Return the kinds of events up to one that must come."""
+    """Return the kinds of events up to `last`, which must occur."""
     kinds: list[str] = []
     deadline = time.monotonic() + 10
     while last not in kinds:
@@ -77,7 +77,7 @@ def test_closing_in_the_middle_of_events_does_not_stall_the_other_connections() 
         events = SocketMonitor(refused)
         connect(refused, endpoint, stranger, peer="rank:0")
         kinds_until(events, monitor.HANDSHAKE_FAILED)
-        # libzmq is about to write that it tries again, has connected, was refused ...
+        # libzmq is about to report that it retries, has connected, was rejected, and so on.
         refused.close()
     assert_carries(router, lane)
     router.close()

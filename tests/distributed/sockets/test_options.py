@@ -1,4 +1,4 @@
-"""The house's options, and what bind and connect refuse."""
+"""fastdist's socket options, and what bind and connect reject."""
 
 from __future__ import annotations
 

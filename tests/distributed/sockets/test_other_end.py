@@ -1,4 +1,4 @@
-"""The peer of an accepted connection, while it exists and after this end has closed it."""
+"""The peer of an accepted connection, while it is open and after this end has closed it."""
 
 from __future__ import annotations
 

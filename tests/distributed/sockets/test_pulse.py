@@ -1,4 +1,4 @@
-"""Whether the process behind a connection runs: told by its libzmq, without keys and Python."""
+"""Whether the process behind a connection runs: its libzmq answers without keys and Python."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ signal.pause()
 
 @pytest.fixture(params=["ipc", "tcp"])
 def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen]]:
-    """A process that listens, and where."""
+    """Yield the address of a listening process, and the process."""
     endpoint = f"ipc://{tmp_path}/s" if request.param == "ipc" else "tcp://127.0.0.1:0"
     command = [sys.executable, "-c", _LISTEN, endpoint]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -58,7 +58,7 @@ def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, s
 
 
 def join(endpoint: str) -> standard_socket.socket:
-    """Return a plain connection; nothing is said on it."""
+    """Return a plain connection on which nothing is sent."""
     if endpoint.startswith("ipc://"):
         connection = standard_socket.socket(standard_socket.AF_UNIX)
         connection.connect(endpoint.removeprefix("ipc://"))
@@ -86,7 +86,7 @@ def test_a_process_that_runs_answers_and_one_that_stands_still_does_not(
         assert pulse.beat() is Beat.FINE
         wait_for_answer(pulse)
         freeze(process.pid)
-        # The answer to the last one, and a knock that gets none.
+        # The answer to the last knock, and then knocks without an answer.
         assert pulse.beat() is Beat.FINE
         assert [pulse.beat() for _ in range(2)] == [Beat.LATE, Beat.FROZEN]
         process.send_signal(signal.SIGCONT)
@@ -189,7 +189,7 @@ def test_knocks_at_a_secured_door_leave_nothing_behind() -> None:
 def test_on_a_crowded_machine_more_knocks_may_stay_unanswered(tmp_path: Path) -> None:
     with standard_socket.socket(standard_socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "door"))
-        door.listen(8)  # and nobody takes what comes
+        door.listen(8)  # and never accept a connection
         with standard_socket.socket(standard_socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "door"))
             pulse = Pulse()
@@ -206,7 +206,7 @@ _CONSTANTS = ("SOCK_STREAM", "SOL_SOCKET", "SO_ERROR")
 
 
 class NoWay(standard_socket.socket):
-    """A connection attempt that this host's kernel gives up, `at_once` or later."""
+    """A connection attempt that the kernel rejects, immediately (`at_once`) or later."""
 
     at_once = True
     there_is_one = False
@@ -236,15 +236,15 @@ def test_a_host_to_which_no_way_leads_is_silent(
     ):
         monkeypatch.setattr(pulse_module, "standard_socket", with_no_way)
         pulse.connected(connection.fileno())
-        # A socket that was never connected is readable, as one whose attempt has failed.
+        # A socket that was never connected is readable, like one whose attempt has failed.
         found = [pulse.beat() for _ in range(4)]
         assert found == [Beat.FINE, Beat.LATE, Beat.LATE, Beat.FROZEN]
-        # Silence goes on where a reader has seen the failure between two beats.
+        # The silence continues although a reader has seen the failure between two beats.
         pulse.look()
         assert pulse.knock is None and pulse.awaits_answer
         monkeypatch.setattr(NoWay, "there_is_one", True)
         assert pulse.beat() is Beat.FROZEN
-        # The cable is back: the knock of that beat arrives, behind the connection.
+        # The cable is back: the knock of that beat arrives after the connection.
         for _ in range(2):
             door.accept()[0].close()
         wait_for_answer(pulse)

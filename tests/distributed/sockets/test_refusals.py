@@ -1,4 +1,4 @@
-"""Refusals from a monitor's events: the refused peers, and the reports about them."""
+"""Rejections, from a monitor's events: the rejected peers, and the reports about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ MALFORMED = int(zmq.PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_HELLO)
 
 
 class Door:
-    """Refusals fed by hand; each descriptor leads to a host, and the kernel's table is a list."""
+    """A Refusals object fed by the test: each descriptor belongs to a host; the kernel's table is a
+    list.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lines: list[tuple[int, str]] = []

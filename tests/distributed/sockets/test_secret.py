@@ -1,4 +1,4 @@
-"""The job's secret: where it may come from, and that it never shows."""
+"""The job's secret: its possible sources, and that it is never shown."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def hkdf_sha256(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:
 
 
 def test_derived_keys_are_those_of_the_standard() -> None:
-    # Test case 1 of RFC 5869 holds the reference above to the standard.
+    # Check this reference implementation against test case 1 of RFC 5869.
     salt, info = bytes(range(13)), bytes(range(0xF0, 0xFA))
     assert hkdf_sha256(b"\x0b" * 22, salt, info, 42).hex() == (
         "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"

@@ -1,4 +1,4 @@
-"""A store that this process serves, whether it still does, and a client without patience."""
+"""A store hosted by this process, checks that it still works, and an impatient client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def served() -> Iterator[TCPStore]:
 
 
 def end_waits_once_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the time of a search for a store end as soon as something listens."""
+    """End the timeout of a search for a store as soon as a listener exists."""
     is_seen = False
 
     class Monitor(SocketMonitor):

@@ -32,7 +32,7 @@ def connect(port: int, path: str, rank: int | None) -> TCPStore:
 
 
 def without(path: str, folder: Path, *names: str) -> str:
-    """Return a copy of the certificates from which some are missing."""
+    """Return a copy of the certificates without the given names."""
     shutil.copytree(path, folder)
     for name in names:
         os.unlink(folder / name)

@@ -1,4 +1,4 @@
-"""Broken requests, answers and files by the thousand: each is refused, and the store serves on."""
+"""Thousands of corrupted requests, answers and files are rejected, and the store still works."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ QUESTIONS = [
     Question(Op.WITHDRAW, 22, 1.0, [b"group", b"1", b"3"]),
     Question(Op.DISBAND, 23, 1.0, [b"group"]),
 ]
-# The parts of arguments, before a mutator changes them.
+# Values of arguments, before a mutator changes them.
 ARGUMENTS = [b"", b"key", b"-1", b"0", b"65536", b"999999999999999", b"9" * 5000, b"x" * 70_000]
 
 
@@ -143,7 +143,7 @@ def test_a_served_store_survives_whole_requests_with_any_arguments(
         lane.send_multipart(pack_question(Question(op, number, 0.0, arguments)))
         reply = unpack_reply(lane.recv_multipart())
         assert reply.request_id == number and server._thread.is_alive()
-        # A request that no client of ours sends is refused with a text, without an internal error.
+        # A request that no client of ours sends is rejected with a text, without an internal error.
         assert b"mistake" not in b"".join(reply.frames), (op, arguments)
     lane.close()
     assert_serves(served)
@@ -256,7 +256,7 @@ def test_keys_and_values_are_kept_up_to_their_limits(excess: int) -> None:
 
 @pytest.mark.parametrize("world_size", [b"0", b"-1", b"%d" % (MAX_MEMBERS + 1), b"9" * 18])
 def test_a_group_of_more_members_than_there_are_ranks_is_refused(world_size: bytes) -> None:
-    # The missing members are listed one by one.
+    # The error would list the missing members one by one.
     refused = ask(StoreState(), Op.JOIN, b"group", b"0", world_size, b"value")
     assert refused.status is Status.REFUSED
     assert b"a group has 1 to 65536 members" in refused.frames[0]

@@ -1,4 +1,4 @@
-"""The first host of Slurm's lists, and what is said of texts that are none."""
+"""The first host of Slurm's host lists, and the errors for invalid lists."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_first_host_of_a_list_is_found(node_list: str, first: str) -> None:
         ("n[00x1]", "[00x1] holds '00x1', which is not a number"),
         ("n[3-1]", "[3-1] holds the range 3-1, which ends before it begins"),
         ("n[01x10]", "[01x10] holds the range 01x10, which ends before it begins"),
-        # Behind the first host, too: half a list is the wrong list.
+        # Errors behind the first host count too: half a list is the wrong list.
         ("n1,m[2-1]", "[2-1] holds the range 2-1, which ends before it begins"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A client of a served store with another secret, or without one, is refused soon."""
+"""A client of a served store with a wrong or missing secret is rejected quickly."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.standstill import Standstill
 
 @pytest.fixture
 def keyed() -> Iterator[TCPStore]:
-    """A store whose secret was given, so that it leaves none."""
+    """Yield a store with an explicit secret, which it does not publish."""
     store, _ = host_store(timeout=10, secret=JobSecret.generate())
     yield store
     store.close()
 
 
 def refused_within_3_s(port: int, **protection: object) -> str:
-    """Return the error, which comes soon, of a long wait for a store."""
+    """Return the error of a long wait for a store; it must come within 3 s."""
     began = time.monotonic()
     with Standstill() as stood, pytest.raises(AuthenticationError) as told:
         TCPStore("127.0.0.1", port, timeout=60, **protection)  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def test_who_has_no_secret_is_told_soon_that_the_store_has_no_security() -> None
 
 
 def test_a_secret_that_is_left_late_is_waited_for_and_nobody_is_warned() -> None:
-    """The owner has bound the port, and is held up before it leaves its secret."""
+    """The owner has bound the port, but publishes its secret only later."""
     told: list[tuple[int, str]] = []
     secret = JobSecret.generate()
     store, port = host_store(secret=secret, tell=lambda *line: told.append(line))
@@ -72,5 +72,5 @@ def test_a_secret_that_is_left_late_is_waited_for_and_nobody_is_warned() -> None
             coming.result(20).close()
         finally:
             withdraw_secret("127.0.0.1", port, left)
-    # A check whether somebody listens may be reported, as a health check is.
+    # Checks whether the port is open may be logged below WARNING, like health checks.
     assert [line for level, line in told if level >= logging.WARNING] == []

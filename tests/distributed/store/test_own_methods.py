@@ -1,4 +1,4 @@
-"""Queues, clones, barriers and listed keys of stores, and stores of which a program has methods."""
+"""Queues, clones, barriers and key lists of stores, and stores implemented by a program."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_keys_are_listed_and_clones_share_them(store: Any) -> None:
 
 
 class Minimal(Store):
-    """Has the methods that a program wrote, and no others."""
+    """Has only the methods that a program must implement."""
 
     def __init__(self) -> None:
         super().__init__()

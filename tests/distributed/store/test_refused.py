@@ -1,4 +1,4 @@
-"""A store's host gets reports of refused clients: at once, once, and when it gives up."""
+"""A store's host gets reports of rejected clients: immediately, once each, and at its timeout."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tests.distributed.certificates import make_certificates
 from tests.distributed.test_strangers import CURVE_HELLO, greeting
 from tests.standstill import Standstill
 
-# A host has heard of a stranger by then.
+# By then a host has noticed a stranger.
 HEARD_S = 2.0
 # The first message of a client with another secret.
 OTHER_KEY = greeting(b"CURVE") + b"\4\xc8" + CURVE_HELLO[:200]
-# How often a stranger has tried: three times, and again before it has given up, or on.
+# A pattern for a stranger's number of attempts: at least three.
 TRIED = r"([3-9]|\d\d+)"
 
 
 class Host:
-    """A served store, and what it has told."""
+    """A served store, and its log lines."""
 
     def __init__(self, **protection: str | JobSecret) -> None:
         self._lines: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
@@ -43,7 +43,7 @@ class Host:
         self._lines.put((level, line))
 
     def next_line(self) -> tuple[int, str]:
-        """Return the next line and its level, which come in time."""
+        """Return the next line and its level; it must come in time."""
         began = time.monotonic()
         with Standstill() as stood:
             told = self._lines.get(timeout=30)
@@ -56,7 +56,7 @@ class Host:
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-    # How quickly a call gives up on a stuck store is not tested here.
+    # These tests do not check how quickly a call gives up on a stuck store.
     monkeypatch.setattr(connection, "_GRACE_S", 10.0)
     host = Host(secret=JobSecret.generate())
     with host.store:
@@ -119,9 +119,9 @@ def test_a_member_with_a_secret_is_named_to_a_host_without_security() -> None:
 
 
 def wait_until_counted(host: Host, reason: refusals.Reason, count: int) -> None:
-    """Wait until so many are counted, by a thread of the host's own.
+    """Wait until a thread of the host has counted `count` clients.
 
-    To ask the host would end its search for addresses.
+    A request to the host would end its search for their addresses.
     """
     assert host.store._server is not None
     counts, found = host.store._server._refusals._counts, 0
@@ -154,7 +154,7 @@ def test_a_member_that_waits_in_vain_hears_it_from_the_host(host: Host) -> None:
 
 
 def knock(port: int, words: bytes, host: str = "127.0.0.1") -> None:
-    """Say words from an address of this machine, and wait to be hung up on."""
+    """Send bytes from an address of this machine, and wait until the peer closes."""
     with socket.create_connection(("127.0.0.1", port), 10, source_address=(host, 0)) as scanner:
         try:
             scanner.sendall(words)
@@ -165,7 +165,7 @@ def knock(port: int, words: bytes, host: str = "127.0.0.1") -> None:
 
 
 def refused_by(host: Host, count: int) -> list[str]:
-    """Return the reports of refused clients, once they cover so many."""
+    """Return the reports of rejected clients, once they cover `count` clients."""
     deadline = time.monotonic() + 30
     while True:
         _, *lines = host.store.query_host()
@@ -181,7 +181,7 @@ def test_a_scanner_that_comes_again_and_again_gives_one_line_and_no_alarm(host: 
     level, line = host.next_line()
     assert level == logging.INFO and "it does not run fastdist" in line
     lines = refused_by(host, 20)
-    # An address may be gone before it could be read.
+    # A connection may close before its address can be read.
     assert all("it does not run fastdist" in line for line in lines) and len(lines) <= 2
 
 
@@ -197,7 +197,7 @@ def test_a_flood_from_many_addresses_gives_a_bounded_number_of_lines(host: Host)
 def test_a_host_that_stood_still_knows_from_where_they_came(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody reads what libzmq tells for longer than the kernel's table is looked back."""
+    """The reader of libzmq's events stops for longer than the kernel keeps closed connections."""
     happened, is_awake = refusals.Refusals.happened, threading.Event()
 
     def once_awake(told: refusals.Refusals, event: SocketEvent) -> None:
@@ -243,7 +243,7 @@ def test_a_master_that_waits_for_its_members_says_in_its_error_who_was_refused(p
 
 
 def test_members_that_wait_for_long_are_not_told_of_as_refused(host: Host) -> None:
-    """They knock at the store's port each second, to see whether its process runs."""
+    """They probe the store's port each second to check whether its process runs."""
     with TCPStore("127.0.0.1", host.port, timeout=3.5, secret=host.store.job_secret) as member:
         with pytest.raises(StoreTimeoutError):
             member.wait(["what nobody sets"])

@@ -1,4 +1,4 @@
-"""Rubbish, silence and strangers on its port do nothing to the served store."""
+"""Malformed data, silence and strangers on its port do not affect the served store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_half_open_connections_are_closed_by_the_store(served: TCPStore) -> None
     assert_serves(served)
     for peer in peers:
         peer.settimeout(15)
-        # libzmq says its greeting, hears none for HANDSHAKE_IVL, and hangs up.
+        # libzmq sends its greeting, gets none for HANDSHAKE_IVL, and closes the connection.
         while peer.recv(4096):
             pass
         peer.close()

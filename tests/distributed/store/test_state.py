@@ -1,4 +1,4 @@
-"""The pure dictionary: what is due when, and that what nobody waits for is forgotten."""
+"""The dictionary without I/O: when requests are answered or expire, and that no state leaks."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_who_comes_just_as_the_store_closes_is_not_told_that_its_secret_is_wrong
 
     def judge_late(question: list[bytes]) -> Verdict:
         if not somebody_came.is_set():
-            # As where the store has closed, and libzmq goes on with a handshake for a moment.
+            # As if the store had closed while libzmq finishes a handshake.
             with monkeypatch.context() as patch:
                 patch.setattr(authenticator, "_zap_domains", {})
                 verdict = judge(question)
@@ -160,7 +160,7 @@ def test_the_owner_leaves_its_secret_to_this_user_alone_and_takes_it_back() -> N
 
 
 def test_a_stale_secret_is_read_again(port: int) -> None:
-    os.close(publish_secret("127.0.0.1", port, JobSecret.generate()))  # its owner was killed
+    os.close(publish_secret("127.0.0.1", port, JobSecret.generate()))  # as if its owner were killed
     with ThreadPoolExecutor(1) as pool:
         early = pool.submit(TCPStore, "127.0.0.1", port, timeout=10)
         with host_store(port=port)[0] as served, early.result(10) as client:
@@ -204,7 +204,7 @@ def test_an_address_of_another_machine_cannot_host() -> None:
 
 
 def test_a_closed_store_gives_its_port_back_at_once() -> None:
-    for _ in range(30):  # where it is given back a moment later, one in four such runs fails
+    for _ in range(30):  # if the port were freed a moment later, one in four such runs would fail
         first, port = host_store()
         first.close()
         second, _ = host_store(port=port)
@@ -216,7 +216,7 @@ def test_a_connection_that_broke_while_it_idled_is_made_anew(served: TCPStore) -
     client = TCPStore("127.0.0.3", served.port, timeout=20, secret=served.job_secret)
     client.set("key", "value")
     way.cut()
-    assert way.was_tried.wait(10)  # so the client knows
+    assert way.was_tried.wait(10)  # the client has noticed the break by then
     way.mend()
     assert client.get("key") == b"value"
     client.close()
@@ -230,7 +230,7 @@ def test_a_call_that_does_not_end_does_not_keep_the_port(monkeypatch: pytest.Mon
     try:
         with pytest.raises(StoreError, match="1 calls did not end"):
             store.close()
-        # A thread of libzmq's gives it back, a moment later.
+        # A thread of libzmq frees the port a moment later.
         deadline = time.monotonic() + 5
         while not can_be_taken(port):
             assert time.monotonic() < deadline
@@ -381,7 +381,7 @@ def test_what_the_host_says_of_the_world_counts_before_it_has_joined(port: int) 
 
 @pytest.fixture
 def has_asked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Be told when somebody has asked for a key: before, no connection need be there to be lost."""
+    """Return an event for the first GET request; before it there may be no connection to lose."""
     asked, send = threading.Event(), Connection.send
 
     def send_and_tell(self: Connection, op: Op, arguments: list[bytes], timeout_s: float) -> int:
@@ -484,14 +484,14 @@ def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
         monkeypatch.setattr(client, "_pause", lambda _: pytest.fail("it waits"))
         (idle,) = client._idle
         host.close()
-        # The end must have come this way: else the question goes out, and is lost with it.
+        # The break must have arrived, or the request would be sent and lost with the connection.
         assert idle._events is not None and idle._events.socket.poll(10_000)
         with pytest.raises(StoreLostError, match="its owner has withdrawn its secret"):
             client.get("key")
 
 
 def test_a_host_that_exits_normally_leaves_no_secret_behind() -> None:
-    # Started, not forked: a separate interpreter ends.
+    # Started, not forked, so that a separate interpreter exits.
     ran = subprocess.run(
         [sys.executable, "-c", HOST], input="", capture_output=True, text=True, check=True
     )
@@ -531,7 +531,7 @@ def test_who_joins_hears_that_the_store_went_between_two_of_its_questions(
 ) -> None:
     host, port = host_store()
     monkeypatch.setattr(wait_log, "_FIRST_S", 0.05)
-    # Told after an answer, before the next question.
+    # Close the store after an answer, before the next request.
     monkeypatch.setattr(WaitLog, "tell", lambda line, whom: host.close())
     with (
         TCPStore("127.0.0.1", port, timeout=60, secret=host.job_secret) as client,

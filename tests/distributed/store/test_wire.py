@@ -1,4 +1,4 @@
-"""The bytes between a client and the served store."""
+"""The bytes exchanged between a client and the served store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts of the kernels' tests, each in a separate process: a crash is seen, and nothing stays."""
+"""Run scripts of the kernels' tests in separate processes, so that a crash has no side effects."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _DEADLINE_S = 100
 
 
 def cache_with_runner(folder: Path) -> Path:
-    """Return an empty folder as a cache that holds nothing but the runner of all pointwise loops,
-    a copy of that in the cache of the tests; empty where no object code is stored.
+    """Return the folder as a cache with only the runner of pointwise loops, copied from the tests'
+    cache.
 
-    To compile the runner takes 3 s of CPU, ten times as long as a loop (AMD EPYC, Zen 4).
+    The cache stays empty where object code is not stored. Compiling the runner takes 3 s of CPU,
+    ten times as long as compiling a loop (AMD EPYC, Zen 4).
     """
     from fastdist.kernels.cpu.jit import kernel_cache, launch, object_store
     from fastdist.kernels.cpu.jit.source_stamp import can_load_objects
@@ -42,7 +43,7 @@ def cache_with_runner(folder: Path) -> Path:
 
 
 def run_script(script: str, **environment: str) -> str:
-    """Return the output of a script in a fresh interpreter; warnings are errors there as well."""
+    """Return the output of a script in a fresh interpreter, which treats warnings as errors."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         cwd=ROOT,
@@ -57,10 +58,10 @@ def run_script(script: str, **environment: str) -> str:
 
 
 def run_forked(script: str, **environment: str) -> str:
-    """Return the output of a script in a fork of a process that has loaded Numba and our modules.
-    It has called none of them: environment variables that they read at the first call are unread.
+    """Return the output of a script in a fork of a process that has imported Numba and our modules.
 
-    To load them takes ten times as long as to compile a kernel.
+    That process has not called them, so environment variables that are read at the first call have
+    not been read. Importing takes ten times as long as compiling a kernel.
     """
     status, out, err = end_of_fork(script, **environment)
     assert status == 0, err
@@ -68,7 +69,7 @@ def run_forked(script: str, **environment: str) -> str:
 
 
 def end_of_fork(script: str, **environment: str) -> tuple[int, str, str]:
-    """Return the exit status of such a fork, its stdout and its stderr."""
+    """Return the exit status, stdout and stderr of a script that runs in such a fork."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with open(os.devnull, "rb") as nothing:
             streams = nothing.fileno(), out.fileno(), err.fileno()
@@ -87,7 +88,7 @@ def end_of_fork(script: str, **environment: str) -> tuple[int, str, str]:
 def begin_fork(
     script: str, streams: tuple[int, int, int], **environment: str
 ) -> templates.ForkedWorker:
-    """Begin such a fork, with three given streams."""
+    """Start a script in such a fork, with three given streams."""
     whole = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     words = ([script], whole, str(ROOT))
     return templates.fork("numba", __file__, words, streams[0], streams)
@@ -100,7 +101,7 @@ def _load() -> None:
     import fastdist.kernels.cpu.pointwise.numba_pointwise
     import fastdist.kernels.cpu.pointwise.pointwise  # noqa: F401
 
-    # Numba reads its tables of types, and LLVM starts, with the first function of all.
+    # Numba reads its type tables, and LLVM starts, when the first function is compiled.
     numba.njit("float64(float64)")(lambda x: x + 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops read the memory of arrays alone, and refuse any other object."""
+"""Compiled loops only read memory of real arrays, and reject any other object."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRETENDERS = (
 
 
 class Liar:
-    """An object that says that it is an array."""
+    """An object that pretends to be an array."""
 
     __class__ = np.ndarray  # type: ignore[assignment]
     shape, dtype, strides, ndim, size, itemsize = (4, 4), np.dtype("f4"), (16, 4), 2, 16, 4

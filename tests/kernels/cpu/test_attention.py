@@ -1,4 +1,4 @@
-"""Attention in blocks is attention, however many blocks there are."""
+"""Attention in blocks equals attention in one piece, for any number of blocks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def reference(
     g: Array, q: Array, k: Array, v: Array, mask: Any, factor: float, is_causal: bool,
     stays: Any = 1.0,
 ) -> list[Array]:  # fmt: skip
-    """Return attention and its gradients, that of mask last, of matrices in float64; weights are
-    multiplied by stays.
+    """Return attention and its gradients in float64, the mask's gradient last.
+
+    The weights are multiplied by `stays`, the factors of dropout.
     """
     g, q, k, v = (one.astype(np.float64) for one in (g, q, k, v))
     groups = q.shape[1] // k.shape[1]
@@ -70,7 +71,7 @@ def in_blocks(
 
 
 def sample(dtype: str, heads: int, kept: int, queries: int, keys: int) -> list[Array]:
-    """Return g, query, key and value, whose heads lie next to each other."""
+    """Return g, query, key and value with heads that are adjacent in memory."""
     random = np.random.default_rng(1)
     shapes = [(heads, queries, 16), (heads, queries, 32), (kept, keys, 32), (kept, keys, 16)]
     return [
@@ -79,8 +80,8 @@ def sample(dtype: str, heads: int, kept: int, queries: int, keys: int) -> list[A
     ]
 
 
-# So many scores of a block that there are many, some, and one. Two blocks of 65,536 need 300 rows;
-# of 64 scores, the same rows would make 2,800 blocks, which are no others than 260.
+# Scores per block, such that there are many blocks, some, or one. Two blocks of 65,536 scores need
+# 300 rows; with 64 scores per block those rows would make 2,800 blocks, and 260 test the same.
 SMALL = [(2, 2, 40, 56), (4, 2, 33, 17), (3, 1, 1, 90), (1, 1, 70, 1)]
 LARGEST = {64: (2, 2, 90, 90), 1000: (2, 2, 300, 300), 65536: (2, 2, 300, 300)}
 GRID = [(block, sizes) for block, largest in LARGEST.items() for sizes in (*SMALL, largest)]
@@ -88,8 +89,9 @@ GRID = [(block, sizes) for block, largest in LARGEST.items() for sizes in (*SMAL
 
 @pytest.fixture(params=LARGEST)
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Let blocks have so many scores, and one thread make them: other tests hold that more make
-    the same bits.
+    """Set the scores per block, and use one thread.
+
+    Other tests check that more threads give the same bits.
     """
     monkeypatch.setattr(kernels, "_BLOCK", request.param)
     monkeypatch.setattr(kernels, "_FEWEST", 3)
@@ -170,7 +172,7 @@ def test_a_mask_hides_numbers_but_not_what_is_none() -> None:
 
 
 def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array:
-    """Return the factors of weights: a row begins with a new block of the stream of a seed."""
+    """Return dropout factors; each row begins with a new block of the seed's stream."""
     *rows, keys = shape
     blocks = -(-keys // 4)
     words = philox.words32(seed % 2**64, 0, math.prod(rows) * blocks * 4)
@@ -255,7 +257,7 @@ def test_threads_share_heads_and_change_no_bit(
     before = threading.active_count()
     assert [one.tobytes() for one in in_blocks(*given)] == alone
     assert len(set(asking)) == min(launch.get_num_threads(), 2)
-    # Heads that add to the same numbers are one thread's.
+    # Heads that add to the same elements are computed by one thread.
     asking.clear()
     out, log_sum = (np.zeros((2, 6, 200, n), np.float32) for n in (16, 1))
     g, q, k, v, mask, factor, is_causal = given
@@ -265,11 +267,11 @@ def test_threads_share_heads_and_change_no_bit(
         told = log_sum[..., 0], np.empty((0,) * 4, np.float32)
         kernels.attention_gradient(g, q, k, v, mask, None, out, *told, *more, *rest)
         assert len(set(asking)) == min(launch.get_num_threads(), most)
-    # Those of the pool, which Python did not start.
+    # The threads belong to the C pool, not to Python.
     assert threading.active_count() == before
 
 
-# Samples, heads of query, of key, queries, keys, widths: products that a BLAS would share out.
+# Samples, heads of query and of key, queries, keys, widths: products that a BLAS would parallelize.
 LARGE = [(1, 8, 8, 300, 300, 64, 64), (1, 1, 1, 600, 500, 40, 72), (1, 2, 1, 301, 307, 50, 33)]
 
 
@@ -315,7 +317,7 @@ def test_what_a_thread_raises_is_raised_by_the_call(
 
     with pytest.raises(MemoryError, match="head 3"):
         kernels._share(work, 4, 1, kernels._compiled("float32"))
-    assert done in ([0, 1], [])  # all that the other thread had to do, if there is one
+    assert done in ([0, 1], [])  # all work of the other thread, if there is one
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -324,13 +326,13 @@ def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int]
     given = sample("float32", 1, 1, length, length)
     threads(1)
     try:
-        in_blocks(*given, None, 0.3, is_causal)  # without the memory of compiling and loading
+        in_blocks(*given, None, 0.3, is_causal)  # compiles and loads, without measuring that memory
         tracemalloc.start()
         in_blocks(*given, None, 0.3, is_causal)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Its results, as much again, and two blocks; a matrix of all scores has 64 MiB.
+    # Its results, as much again, and two blocks; a matrix of all scores would take 64 MiB.
     assert most < 8 << 20, most
 
 
@@ -344,12 +346,12 @@ def test_neither_dropout_nor_a_mask_that_learns_makes_a_matrix_a_head(
     rest = mask, 0.3, False, np.array([3]), 0.1
     threads(1)
     try:
-        # Without the memory of compiling and loading.
+        # Compile and load before measuring.
         in_blocks(*sample("float32", 1, 1, 64, 64), None, *rest[1:])
         tracemalloc.start()
         in_blocks(*given, *rest)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # As above, for two heads, and the gradient of the mask; a matrix of all scores has 128 MiB.
+    # As above for two heads, and the mask's gradient; a matrix of all scores would take 128 MiB.
     assert most < (12 << 20) + (0 if mask is None else mask.nbytes), most

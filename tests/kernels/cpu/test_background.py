@@ -1,4 +1,4 @@
-"""FASTDIST_START=numpy: NumPy serves until a thread has compiled, which ends as it should."""
+"""FASTDIST_START=numpy: NumPy computes until a thread has compiled, and the thread ends cleanly."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def results():
 
 
 def test_numpy_serves_along_rows_as_well() -> None:
-    # NumPy serves where the loops are stored as well, so they are compiled once for all tests.
+    # NumPy is used even if the loops are stored, so all tests share one compilation.
     script = """
 first = results()
 waited = len(long_rows._compiled_later)

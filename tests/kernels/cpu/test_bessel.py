@@ -1,4 +1,4 @@
-"""Bessel functions over the joints of the methods that compute them, beside SciPy's."""
+"""Bessel functions across the ranges of their methods, compared with SciPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import scipy.special
 import fastdist as fd
 from fastdist.kernels.cpu.pointwise import bessel
 
-# Up to where SciPy's own angle has lost less than the tolerance.
+# Only arguments for which SciPy's phase is more accurate than the tolerance.
 AT = np.concatenate([np.geomspace(1e-300, 0.01, 30), np.linspace(0.02, 60, 1999)])
 BESIDE = {
     bessel.bessel_j0: scipy.special.j0,
@@ -31,7 +31,7 @@ def test_values_are_exact_but_for_the_last_digits(
     with np.errstate(over="ignore"):
         expected = theirs(AT)
     found = np.array([function(float(x)) for x in AT])
-    # For a wave, relative to its amplitude there.
+    # For oscillating functions, relative to the amplitude at that point.
     size = np.maximum(np.abs(expected), np.minimum(1.0, AT**-0.5) if theirs(40.0) < 0.15 else 0.0)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(found[~finite], expected[~finite])

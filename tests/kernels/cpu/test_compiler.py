@@ -1,4 +1,4 @@
-"""Compiled kernels are found again by the next process; where none can be kept nothing fails."""
+"""The next process finds compiled kernels; if they cannot be stored, nothing fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compile_in_a_process(cache: Path) -> str:
 
 
 def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_path: Path) -> None:
-    # Two that are started, whose hashes and addresses differ.
+    # Two new processes, in which hashes and addresses differ.
     for told in ("True False True", "True True True"):
         assert run_script(SCRIPT, FASTDIST_CACHE_DIR=str(tmp_path)) == told
     for compiled in (tmp_path / "numba").glob("*.nbc"):
@@ -41,7 +41,7 @@ def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_pa
     assert compile_in_a_process(tmp_path) == "True False True"
 
 
-# A closure that holds intrinsics and compiled functions, for which Numba makes up a name by chance.
+# A closure over intrinsics and compiled functions, for which Numba creates a random name.
 CLOSURES = """
 import sys
 import numpy as np
@@ -61,7 +61,7 @@ def test_second_process_finds_what_holds_intrinsics_and_not_its_like(tmp_path: P
 
 
 class Payload:
-    """Code that an attacker planted in a pickle."""
+    """Code that an attacker has put into a pickle."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -71,7 +71,7 @@ class Payload:
 
 
 def plant(cache: Path, trace: Path) -> None:
-    """Replace every index by one that runs code, sealed as ours are: anybody can."""
+    """Replace each index by one that runs code, with a valid seal, as anyone could."""
     content = pickle.dumps(Payload(trace))
     for index in (cache / "numba").glob("*.nbi"):
         with index.open("rb") as file:
@@ -116,7 +116,7 @@ def test_an_index_that_another_user_could_have_planted_is_not_unpickled(
 
 
 def test_a_planted_index_in_a_folder_of_ones_own_would_run(tmp_path: Path) -> None:
-    # The control: what keeps others out is whose folder it is, not the seal.
+    # The control test: the owner of the folder keeps attackers out, not the seal.
     cache, trace = tmp_path / "cache", tmp_path / "trace"
     compile_in_a_process(cache)
     plant(cache, trace)
@@ -174,7 +174,7 @@ def test_two_processes_that_save_at_once_do_not_get_each_others_code(
         theirs.save("float64", "their code")
         save_data(name, data)
 
-    monkeypatch.setattr(theirs, "_load_index", dict)  # before our index was there
+    monkeypatch.setattr(theirs, "_load_index", dict)  # as before our index existed
     monkeypatch.setattr(ours, "_save_data", save_when_they_have_saved)
     ours.save("float32", "our code")
     monkeypatch.undo()
@@ -199,7 +199,7 @@ def test_code_of_another_source_is_not_taken_where_its_data_could_not_be_written
 
 
 class OfAnotherNumba:
-    """A pickle that needs a module of another Numba."""
+    """A pickle that needs a module of another version of Numba."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return import_module, ("numba.core.types.of_another_numba",)
@@ -230,7 +230,7 @@ def test_what_another_numba_writes_over_a_file_that_is_being_read_is_not_unpickl
 
     def look_and_replace(file: int) -> os.stat_result:
         looked_at.append(file)
-        if len(looked_at) == 2:  # the index was the first
+        if len(looked_at) == 2:  # the first file was the index
             other.save("signature", OfAnotherNumba())
         return fstat(file)
 
@@ -272,7 +272,7 @@ def test_generated_source_names_its_body(text: str) -> None:
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """The user's own place, empty, and what came with an image, with one kernel."""
+    """Return the user's empty folder, and an image's folder with one kernel."""
     own, shipped = tmp_path / "own", tmp_path / "shipped"
     own.mkdir()
     shipped.mkdir()

@@ -1,4 +1,4 @@
-"""Convolutions on the CPU: blocks of columns give what the definition in NumPy gives."""
+"""Convolutions on the CPU: blocks of columns give the results of the definition in NumPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from fastdist.kernels.cpu.halves import in_float32
 from fastdist.kernels.cpu.nn import convolution, patches
 
-# Image, kernel, stride, padding, dilation, inputs and outputs of a group, groups.
+# Image, kernel, stride, padding, dilation, input and output channels per group, groups.
 GEOMETRIES = [
     ((40,), (5,), (2,), (2,), (1,), 3, 4, 1),
     ((12, 9), (3, 3), (1, 1), (1, 1), (1, 1), 4, 3, 1),
@@ -39,7 +39,7 @@ def arrays(geometry: Any, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def by_definition(geometry: Any, x: np.ndarray) -> np.ndarray:
-    """Return the columns as (groups, inputs, kernel, n, grid), found number by number."""
+    """Return the columns as (groups, inputs, kernel, n, grid), computed element by element."""
     sliding, (*_, inputs, _, groups) = sliding_of(geometry), geometry
     found = np.zeros((*x.shape[:2], *sliding.kernel, *sliding.grid))
     image = x.reshape(*x.shape[:2], *sliding.image)
@@ -92,7 +92,7 @@ def test_convolutions_are_products_with_columns(geometry: Any, dtype: str) -> No
     expected = np.einsum("ngop,giknp->goik", sums, columns).reshape(weight.shape)
     np.testing.assert_allclose(slope, expected, **tolerance)
 
-    # The adjoint: <by_input(y), x> is <y, forward(x)>.
+    # Check the adjoint: <by_input(y), x> equals <y, forward(x)>.
     back = np.empty_like(x)
     convolution.by_input(y, weight, None, back, *how)
     for i in (0, x.size // 2, x.size - 1):
@@ -113,7 +113,7 @@ def test_patches_are_laid_out_and_added_back(geometry: Any) -> None:
     patches.unfold(x, columns, *how)
     expected = by_definition(geometry, x).transpose(3, 0, 1, 2, 4).reshape(columns.shape)
     np.testing.assert_array_equal(columns, expected)
-    # The adjoint adds each number as often as it was laid out.
+    # The adjoint adds each element as often as it was copied into a column.
     back, often = np.empty_like(x), np.empty_like(x)
     patches.fold(columns, back, *how)
     patches.unfold(np.ones_like(x), columns, *how)
@@ -175,7 +175,7 @@ def test_inf_meets_no_zeros_around_an_image_of_few_channels(stride: int) -> None
     for made in (found, back, by_weight):
         assert not np.isnan(made).any()
         assert np.isinf(made).any()
-    # Results that meet no inf are unchanged.
+    # Results that do not involve inf are unchanged.
     plain = np.where(np.isinf(weight), 0, weight)
     expected = np.empty_like(y)
     convolution.forward(x, plain, None, expected, *how)

@@ -1,4 +1,4 @@
-"""Cross entropy of rows, alone or with what its gradient needs."""
+"""Cross entropy of rows, with and without the values that its gradient needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms on the CPU: SciPy's inner module next to its public functions, and huge numbers."""
+"""Transforms on the CPU: SciPy's internal module against its public functions, and huge numbers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_is_divided_does_not_overflow_before(dtype: Any) -> None:
         np.testing.assert_allclose(found.real[:, 0].numpy(), peak, rtol=1e-6)
         assert found[:, 1:].abs().max().item() <= peak * 1e-6
     np.testing.assert_allclose(fd.fft.ifft2(flat).real[0, 0].item(), peak, rtol=1e-6)
-    # An infinite result stays infinite, and numbers in a row with a NaN or inf become NaN.
+    # An infinite result stays infinite, and rows that contain a NaN or inf become NaN.
     assert math.isinf(fd.fft.fft(large).real[0, 0].item())
     large[0, 3] = math.inf
     assert not fd.fft.ifft(large)[0].isfinite().any()

@@ -1,4 +1,4 @@
-"""Kernels of the CPU see float32 in place of half types, and what they write is rounded once."""
+"""CPU kernels compute half types in float32, and their results are rounded once."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ HALVES = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 
 
 def patterns_of(half: str) -> Any:
-    """Return every number of a half type, each once."""
-    fd.ones(1, dtype=fd.bfloat16)  # which has fastdist know it
+    """Return every value of a half type, once each."""
+    fd.ones(1, dtype=fd.bfloat16)  # registers bfloat16 with NumPy
     return np.arange(1 << 16, dtype=np.uint16).view(HALVES[half])
 
 
 def same_bits(x: Any, y: Any) -> None:
-    """Require the same numbers, zeros of the same sign, and NaN of the same sign for NaN."""
+    """Require equal numbers, zeros with equal signs, and NaNs with equal signs."""
     word = np.dtype(f"u{x.dtype.itemsize}")
     same = (x.view(word) == y.view(word)) | (np.isnan(x) & np.isnan(y))
     assert x.dtype == y.dtype and same.all() and (np.signbit(x) == np.signbit(y)).all()
@@ -98,8 +98,9 @@ def test_every_half_is_widened_exactly(half: str) -> None:
 
 @pytest.mark.parametrize("half", HALVES)
 def test_float32_is_rounded_to_the_nearest_half_and_to_even(half: str) -> None:
-    """Every upper half of a float32, with lower halves about each place where rounding turns, which
-    are those of subnormal results and of overflow too; and others evenly spread.
+    """Every upper half of a float32, with lower halves around each rounding boundary.
+
+    Boundaries of subnormal results and of overflow are included, and evenly spread numbers too.
     """
     upper = np.arange(1 << 16, dtype=np.uint32)[:, None] << 16
     lower = [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0xFFFF]
@@ -121,7 +122,7 @@ def test_one_half_is_rounded_to_the_other(x: str, y: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
 def test_other_dtypes_are_rounded_to_a_half_once(dtype: str) -> None:
-    # Above the middle of two halves by less than float32 tells.
+    # Above the midpoint of two halves by less than float32's precision.
     x = np.arange(9000).astype(dtype) * 2 + (2048 if dtype == "int64" else 2049 + 2.0**-30)
     found = np.empty(x.shape, np.float16)
     convert(x, found)
@@ -235,7 +236,7 @@ def test_kernels_of_halves_round_once_what_those_of_float32_give(
         for one, other in pairs:
             rounded = other.dtype.is_floating_point and name != "sum in float32"
             assert one.dtype == (dtype if rounded else other.dtype)
-            # A sum of another order may be rounded to the neighbour.
+            # A sum in another order may round to a neighbouring value.
             close = 2.0 ** (-7 if dtype is fd.bfloat16 else -10)
             fd.testing.assert_close(one.double(), other.double(), rtol=close, atol=close)
 

@@ -12,7 +12,7 @@ from fastdist.kernels.cpu.pointwise.numba_pointwise import compile_loop
 from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT, kernel_for
 from fastdist.language.scalar import parse
 
-# One more than several blocks, so that the last one is short.
+# Several blocks and a shorter last one.
 COUNT = 2 * SMALL_LIMIT + 77
 
 
@@ -54,7 +54,7 @@ BODIES = ["where(a > b, a, b * b)", "a * b + a * a * b", "sin(a) + b", "exp(a) *
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_in_place_gives_the_bits_of_another_output(text: str, which: int, dtype: type) -> None:
-    # Every length of a last vector, at unaligned addresses.
+    # All lengths of the last vector, at unaligned addresses.
     kernel = kernel_for(parse(text, ("a", "b")))
     memory = np.random.default_rng(0).normal(0, 40, (2, COUNT + 80)).astype(dtype)
     for cut in range(70):
@@ -95,7 +95,7 @@ def test_a_number_that_lies_in_the_output_keeps_its_old_value(place: int, step: 
 def test_loops_compute_in_vectors_wherever_their_memory_lies(
     text: str, dtype: type, numbers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Loops from the cache have no text.
+    # Loops loaded from the cache have no source text.
     monkeypatch.setattr(compiler, "_has_places", lambda: False)
     body, kind = parse(text, ("a", "b")), np.dtype(dtype)
     loop: Any = compile_loop(body.tree, body.names, [kind, kind], kind, numbers)

@@ -1,4 +1,4 @@
-"""Elements and rows at places, by compiled loops and by NumPy."""
+"""Reading elements and rows at given indices, by compiled loops and by NumPy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from fastdist.kernels.cpu.index import indexing
 
 
-# Rows of integers go to a loop for each layout, which takes most of a second to compile: they have
-# one shape in an ordinary run.
+# Rows of integers use one loop per layout, which takes most of a second to compile, so an ordinary
+# run tests only one shape.
 @pytest.mark.parametrize(
     ("shape", "places", "dtype"),
     [
@@ -48,7 +48,7 @@ def test_many_rows_refuse_a_place_that_is_not_there() -> None:
         indexing.add(x, index, src, np.empty_like(x), 0, np.asarray(1.0))
 
 
-# Shape, first axis that many places are along, how many axes, and the shape of the places.
+# Shape, the first indexed axis, the number of indexed axes, and the shape of the indices.
 AT_PLACES = [
     ((50, 60), 0, 2, (5000,)),
     ((50, 9, 3), 0, 1, (70, 70)),
@@ -56,15 +56,15 @@ AT_PLACES = [
     ((5, 6, 7, 8, 2), 0, 4, (4097,)),
     ((3, 50), 1, 1, (4096,)),
     ((300,), 0, 1, (90, 95)),
-    # Few places, of many numbers each.
+    # Few indices, with many elements each.
     ((40, 50), 1, 1, (500,)),
     ((9, 50, 40), 1, 1, (60,)),
     ((8, 2000), 0, 1, (9,)),
 ]
 
 
-# float32 has every shape in an ordinary run, and the others have these: the loops are one text for
-# all dtypes, compiled for each.
+# An ordinary run tests every shape in float32 and these shapes in other dtypes: the loops have one
+# source text, compiled for each dtype.
 OWN_PLACES: dict[type, tuple[int, ...]] = {np.complex128: (0, 6), np.bool_: (2, 5, 8)}
 
 

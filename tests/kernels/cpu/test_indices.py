@@ -1,6 +1,6 @@
-"""An index that an axis does not have raises in every kernel, and no memory around is written to.
+"""An out-of-range index raises in every kernel, and no memory around the arrays is written.
 
-Kernels are given such an index without a check before: as if it had changed after the check.
+Kernels get the index without an earlier check, as if it had changed after the check.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.kernels.index_calls import (
 
 
 def call(name: str, *, large: bool) -> str:
-    """Return a kernel's reaction to each bad index: "raises", if all is well."""
+    """Return a kernel's reaction to all bad indices: "raises" is the expected one."""
     kernels = import_module(f"fastdist.kernels.cpu.{name.rpartition('.')[0]}")
     for bad in BAD:
         room = Room()
@@ -70,7 +70,7 @@ ROWS = [
 
 
 def along_rows(name: str, run: Callable[..., None]) -> str:
-    """Return a row loop's reaction to each bad place: "reports", if all is well."""
+    """Return a row loop's reaction to all bad indices: "reports" is the expected one."""
     for bad, (rows, n) in itertools.product(BAD, [(3, 7), (70, 1001)]):
         room, made = Room(), {}
         for operand, kind in KERNELS[name].operands:
@@ -108,7 +108,7 @@ def test_every_parameter_of_a_kernel_is_known_to_hold_indices_or_not() -> None:
     assert names_of_parameters() - INDEX_NAMES == OTHER_NAMES
 
 
-# Numbers read from memory that compiled loops may use as an index.
+# Numbers that compiled loops read from memory and may use as an index.
 TRUSTED = {
     "nn.weighted_loops._along": "copies that weigh has made of its table, checked",
     "nn.weighted_loops.weigh": "copies that it has made of its table, checked",
@@ -118,7 +118,7 @@ TRUSTED = {
 
 
 def _read_indices(function: ast.FunctionDef) -> Iterator[str]:
-    """Yield what a function uses as an index that it has read from an array, as it is."""
+    """Yield indices that a function has read from an array and uses unchecked."""
     read = {
         target.id
         for node in ast.walk(function)

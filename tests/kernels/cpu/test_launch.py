@@ -47,7 +47,7 @@ def test_results_are_bitwise_the_same_for_any_number_of_threads(y: Any) -> None:
 def test_set_num_threads_is_limited_by_the_pool_and_refuses_zero() -> None:
     before = launch.get_num_threads()
     launch.set_num_threads(10_000)
-    # By default as many as there are cores; whoever runs the tests may have set another number.
+    # The default is the number of cores; the user may have set another number.
     assert launch.get_num_threads() == numba.config.NUMBA_NUM_THREADS >= 1
     with pytest.raises(ValueError, match="positive integer, got 0"):
         launch.set_num_threads(0)
@@ -164,7 +164,7 @@ def test_work_that_fails_in_a_thread_of_the_pool_fails_in_the_caller() -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 @pytest.mark.parametrize("inner", [2, 5, 6, 16, 17, 33, 256, 257])
 def test_short_rows_of_repeated_and_sliced_inputs_are_numpys(dtype: str, inner: int) -> None:
-    """The rows are few compared to a block of 1024 elements, and do not divide it."""
+    """The rows are short compared to a block of 1024 elements, and do not divide it."""
     rng = np.random.default_rng(inner)
 
     def numbers(*shape: int) -> Any:
@@ -193,7 +193,7 @@ def test_short_rows_of_repeated_and_sliced_inputs_are_numpys(dtype: str, inner: 
                     out = np.zeros((4, rows, inner), dtype)
                     body.run_large([x, y, whole], out)
                     wide = np.float32 if dtype == "float16" else dtype
-                    # Zero by infinity is NaN in both.
+                    # Zero times infinity is NaN in both.
                     with np.errstate(invalid="ignore"):
                         want = x.astype(wide) * y.astype(wide) + whole.astype(wide)
                     assert np.array_equal(out, want.astype(dtype), equal_nan=dtype != "uint8")

@@ -1,4 +1,4 @@
-"""Sums and means over the first axes, of many numbers, held against float64 NumPy."""
+"""Sums and means over the first axes of large arrays, against NumPy in float64."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_sums_of_several_bands_are_right_to_the_result_s_last_digits(
 
 
 def test_many_ones_are_added_up_exactly() -> None:
-    # In float32 alone they would stop at 2**24.
+    # A float32 sum of ones would stop at 2**24.
     x = fd.ones(1, 64).expand(1 << 10, 64).contiguous() * 2.0**18 + 1
     assert x.sum(0).tolist() == [2.0**28 + 1024] * 64
 

@@ -1,4 +1,4 @@
-"""Compiled kernels along rows, held against float64 NumPy: values, gradients, NaN, inf, threads."""
+"""Compiled kernels along rows, against NumPy in float64: values, gradients, NaN, inf, threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastdist.nn import functional as F
 from tests.properties import in_one_test
 
 Array = Any
-# Sizes around a vector (16), an iteration (64) and a block of a sum (2048).
+# Lengths around a vector (16), an iteration (64) and a block of a sum (2048).
 LENGTHS = [1, 3, 16, 17, 63, 64, 65, 100, 2047, 2048 + 65, 40001]
 TOLERANCES = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 4e-15}
 DTYPES = list(TOLERANCES)
@@ -30,7 +30,7 @@ def sample(shape: tuple[int, ...], dtype: Any, seed: int) -> Array:
 
 
 def rows_of(length: int) -> tuple[int, int]:
-    """Return a shape with more elements than the kernels for small arrays take."""
+    """Return a shape with more elements than kernels for small arrays accept."""
     return LIMIT // length + 2, length
 
 
@@ -82,7 +82,7 @@ def by_softmax(g: Array, x: Array) -> Array:
 
 
 # For each name: the call, the same computation in NumPy with float64, and its gradient from g and
-# x. If the last axis is reduced, that of g has length 1.
+# x. If the last axis is reduced, g has length 1 there.
 ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "sum": (lambda x: x.sum(-1), lambda x: x.sum(-1), lambda g, x: g + 0 * x),
     "mean": (lambda x: x.mean(-1), lambda x: x.mean(-1), lambda g, x: g / x.shape[-1] + 0 * x),
@@ -118,7 +118,7 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]
         lambda g, x: g * (softmax(x) - np.eye(x.shape[-1])[np.arange(len(x)) % x.shape[-1]]),
     ),
 }  # fmt: skip
-LONGEST_TABLE = 2048 + 65  # of cross entropy, whose expected gradient takes a square
+LONGEST_TABLE = 2048 + 65  # for cross entropy, whose expected gradient needs a square matrix
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -139,7 +139,7 @@ def test_a_kernel_and_its_gradient_are_the_formulas(name: str, length: int, dtyp
     spread = g if g.ndim == 2 else g[:, None]
     assert leaf.grad is not None
     if name == "layer norm" and length < 16:
-        return  # divided by a deviation that may be next to nothing
+        return  # divides by a standard deviation that may be almost zero
     close(leaf.grad.numpy(), gradient(spread.astype(np.float64), wide), dtype, 10)
 
 
@@ -180,7 +180,7 @@ def test_short_rows_are_reduced_several_at_a_time_to_the_same_bits(name: str, dt
     finally:
         fd.set_num_threads(threads)
     np.testing.assert_array_equal(*found)
-    # Each row alone has the bits that it has among others.
+    # A row computed alone has the same bits as among other rows.
     np.testing.assert_array_equal(call(fd.tensor(x[500:1500])).numpy(), found[0][500:1500])
     np.testing.assert_allclose(found[0], value(x.astype(np.float64)), rtol=1e-5, atol=1e-6)
 
@@ -311,7 +311,7 @@ def test_exp_keeps_its_smallest_results_and_its_ends() -> None:
 @pytest.mark.parametrize("about", [0, 1000, -1e6])
 def test_layer_norm_is_right_to_1e_6_at_any_length_and_place(length: int, about: float) -> None:
     x = (sample(rows_of(length), np.float32, 0) + np.float32(about)).astype(np.float32)
-    x[:, 0] += 1  # no row of equal numbers
+    x[:, 0] += 1  # so that no row has only equal numbers
     found = F.layer_norm(fd.tensor(x), (length,)).numpy()
     expected = layer_norm(x.astype(np.float64))
     assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
@@ -327,7 +327,7 @@ def test_layer_norm_and_var_are_right_where_the_first_number_is_far_from_the_oth
     x[1] = 5
     wide = x.astype(np.float64)
     found = F.layer_norm(fd.tensor(x), (length,)).numpy()
-    # The first, and the others, which may be next to nothing.
+    # Compare the first element and the others separately, since the others may be almost zero.
     for part in (slice(None), slice(1, None)):
         expected = layer_norm(wide)[:, part]
         assert np.abs(found[:, part] - expected).max() < 1e-6 * max(1, np.abs(expected).max())
@@ -537,7 +537,7 @@ def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
 def test_every_operand_of_a_kernel_is_named_in_its_steps(name: str) -> None:
     kernel = row_steps.KERNELS[name]
     if isinstance(kernel, Short):
-        return  # it has no words
+        return  # it has no source steps
     said = repr(kernel.texts if isinstance(kernel, Columns) else kernel.steps)
-    # One of the kind `outside` is written by each step that takes places.
+    # An operand of kind `outside` is used by every step that takes indices.
     assert all(operand in said for operand, kind in kernel.operands if kind != "outside")

@@ -1,4 +1,4 @@
-"""Large arrays begin at a cache line, and their memory serves again after their end, not before."""
+"""Large arrays start at a cache line, and their memory is reused after their end, not before."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keeper_of(most_bytes: int) -> Keeper:
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    gc.collect()  # blocks of earlier tests would come back in the middle of one
+    gc.collect()  # otherwise blocks of earlier tests could be freed during a test
     memory.empty((BLOCK,), FLOAT)
     memory.empty_cache()
     yield
@@ -159,7 +159,7 @@ def test_what_is_kept_goes_before_memory_is_said_to_be_short() -> None:
 
 
 def test_empty_cache_gives_back_what_is_kept() -> None:
-    # More than glibc keeps: new memory from the system is zero.
+    # More than glibc caches: new memory from the system is zeroed.
     filled(10 * BLOCK, 7)
     fastdist.cpu.empty_cache()
     assert not memory.empty((10 * BLOCK,), FLOAT).any()
@@ -177,7 +177,7 @@ def test_empty_cache_gives_back_what_lies_between_arrays_in_a_heap() -> None:
 
 
 def test_a_large_block_is_of_huge_pages_though_a_heap_has_small_ones_for_it() -> None:
-    # Memory of the test itself shows whether huge pages are available.
+    # The test first checks on its own memory whether huge pages are available.
     script = f"""{FIRST}
 import mmap, re
 

@@ -1,4 +1,4 @@
-"""One launch over many tensors leaves the bits that its lines leave, one tensor after the other."""
+"""One launch over many tensors gives the bits of the program's lines, run tensor by tensor."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def bits(rows: Rows) -> list[bytes]:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return the results of the launches of ADAM, in order."""
+    """Return the list that collects the results of launches of ADAM."""
     told: list[bool] = []
     compile_program = multi_tensor._compile
 
@@ -92,7 +92,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_a_launch_leaves_the_bits_of_its_lines(
     dtype: str, threads: int, launches: list[bool]
 ) -> None:
-    # Enough for two threads, which meet within a row.
+    # Enough for two threads, which split a row between them.
     rows = rows_of(ADAM, [*LENGTHS, (3 * 65536,)], dtype)
     numbers = [[*NUMBERS[:-1], 1e-8 * (1 + i)] for i in range(len(rows))]
     expected = copied(rows)
@@ -149,7 +149,7 @@ def test_what_shares_memory_changes_one_after_the_other(
         if shared == "a row twice":
             second = first
         elif shared == "parts of two rows":
-            second[0] = memory[size // 2 :][:size]  # half a p, and half a g
+            second[0] = memory[size // 2 :][:size]  # half of p, and half of g
         elif shared == "within a row":
             first[4] = first[3]
         else:
@@ -221,7 +221,7 @@ def test_a_stored_launch_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_stored_launch_makes_the_same_bits() -> None:
     program = read_program("p = p - rate * (g + p)", ("p", "g"), ("rate",))
     large = rows_of(program, [(LIMIT + 1,)], "float32")
-    apply(program, [[0.5]], large)  # compiles and stores it
+    apply(program, [[0.5]], large)  # compiles and stores the kernel
     of_new_process = read_program("p = p - rate * (g + p)", ("p", "g"), ("rate",))
     of_new_process.readings.clear()
     rows = rows_of(program, [(4, 1), (2, 2)], "float32")

@@ -1,4 +1,4 @@
-"""The claim: NumPy makes of rows what the compiled loops make, for every kernel of row_steps."""
+"""NumPy gives the results of the compiled loops, for every kernel of row_steps."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_numbers_of_a_row_are_rounded_to_its_dtype_as_the_loops_round_them(dtype
     array = (1e4 + np.random.default_rng(0).standard_normal((2, 40))).astype(dtype)
     rows = numpy_rows._Rows([("x", "rows", array)], slice(0, 2), 40, 1 / 3, 0.0)
     rows.take([First("first", "x"), Let("third", "a", rounded=True), Let("wide", "a")])
-    # The mean of as many as are in a vector of 64 bytes.
+    # The mean of as many numbers as fit into a vector of 64 bytes.
     few = array[:, : 64 // array.itemsize].astype(np.float64)
     expected = few.mean(1, keepdims=True).astype(dtype).astype(np.float64)
     assert rows.values["first"].tolist() == expected.tolist()

@@ -1,4 +1,4 @@
-"""NumPy gives the kernels' results while these are being compiled, and nobody waits."""
+"""While kernels are compiled, NumPy computes their results without a wait."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_gradients(call: Callable[..., fd.Tensor], *given: fd.Tensor) -> list[np
 
 
 def by_both(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[Any]]) -> list[tuple[Any, Any]]:
-    """Return run's results by kernels and by NumPy, in pairs."""
+    """Return the results of run with compiled kernels and with NumPy, in pairs."""
     compiled = run()
     with monkeypatch.context() as patched:
         patched.setattr(background, "numpy_serves", lambda: True)
@@ -248,8 +248,8 @@ def test_running_extremes_by_numpy_are_those_of_the_loop_bit_by_bit(
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-# Two loops for each way and dtype, each of which takes most of a second to compile; in int64 their
-# mean alone is another one than in float32.
+# There are two loops per reduction and dtype, each of which takes most of a second to compile. In
+# int64 only the mean is computed differently than in float32.
 @pytest.mark.parametrize(
     ("dtype", "way"),
     [
@@ -304,7 +304,7 @@ def test_ctc_by_numpy_is_that_of_the_loops_within_rounding(
     steps, n = 30, 5
     likely = numbers(steps, n, 6, dtype=dtype).detach().log_softmax(2).requires_grad_()
     texts = fd.tensor([[1, 2, 2, 3], [4, 4, 4, 4], [5, 1, 0, 0], [1, 2, 3, 4], [0, 0, 0, 0]])
-    # The second needs more steps than it has; the fourth has none.
+    # The second one needs more steps than it has; the fourth one has none.
     times, lengths = [30, 5, 20, 0, 12], [4, 4, 2, 4, 0]
 
     def call(likely: fd.Tensor) -> fd.Tensor:
@@ -333,7 +333,7 @@ def test_a_step_of_an_optimizer_by_numpy_is_that_of_the_launch_bit_by_bit(
     np.testing.assert_array_equal(run()[0], compiled)
 
 
-# Compiling is for the thread alone: whoever else did would have waited.
+# Only the background thread may compile: any other thread would have waited.
 NOBODY_WAITS = """
 import threading
 import fastdist as torch
@@ -368,7 +368,7 @@ second = calls()
 print(waited, all(abs(a - b).max() < 1e-3 * abs(a).max() for a, b in zip(first, second)))
 print(len(background._State.found) >= KERNELS)
 """
-# And how many kernels the thread compiles at least.
+# The calls, and the least number of kernels that the thread compiles.
 TOGETHER = {
     "layers": (
         """F.linear(x, y), x @ y, F.max_pool2d(images, 2),
@@ -399,7 +399,7 @@ TOGETHER = {
 def test_with_numpy_at_the_start_common_kernels_are_compiled_by_the_thread_alone(name: str) -> None:
     calls, kernels = TOGETHER[name]
     script = NOBODY_WAITS.replace("CALLS", calls).replace("STEPS", str(name == "steps"))
-    # With the kernels of all tests: nobody waits for one to be loaded, either.
+    # The cache contains the kernels of all tests, so loading does not wait either.
     found = run_script(script.replace("KERNELS", str(kernels)), FASTDIST_START="numpy")
     assert found == "[] True\nTrue"
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials and Airy's function over the joints of their methods, beside SciPy's."""
+"""Orthogonal polynomials and Airy functions across the ranges of their methods, against SciPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_values_are_exact_in_parts_of_how_far_they_swing(name: str) -> None:
     for degree in DEGREES:
         x = AT[::3] if degree > 10 else AT
         expected = POLYNOMIALS[name](x, np.full(x.shape, degree))
-        # The swing about a place: what lies around it, and 1 within the zeros.
+        # The amplitude near an argument; at least 1 between the zeros.
         around = np.maximum.accumulate(np.abs(expected[: len(x) // 2 + 1])[::-1])
         swing = np.concatenate(
             [around[::-1], np.maximum.accumulate(np.abs(expected[len(x) // 2 + 1 :]))]

@@ -1,4 +1,4 @@
-"""Products in panels, and of few rows, are products, whatever the sizes and the numbers."""
+"""Products by panels, and of few rows, are correct for all sizes and numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def numbers(*shape: int) -> Array:
 
 
 def multiply(a: Array, b: Array, out: Array, way: int = 0) -> None:
-    """Multiply matrices of float32 in panels, or as they lie."""
+    """Multiply float32 matrices by panels, or in their layout."""
     if not way & PACKED:
         multiplier("float32")(id(a), id(b), id(out), way == ADDS)
         return
@@ -138,7 +138,7 @@ TILINGS = [
 
 @pytest.fixture(params=TILINGS, ids=str)
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tiling:
-    """Let products be tiled as on another machine."""
+    """Use the tiling of another machine."""
     found: Tiling = request.param
     monkeypatch.setattr(panels, "tiling", lambda dtype: found)
     for cached in (multiplier, panel_multiplier):
@@ -225,7 +225,7 @@ def test_nan_and_inf_stay_in_the_sums_of_few_rows(rows: int) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """Return the shapes of a that the compiled product is given, on a machine that gains by it."""
+    """Return a list of shapes of `a` given to the compiled product, as if it paid here."""
     seen: list[tuple[int, ...]] = []
 
     def few(dtype: str) -> Any:

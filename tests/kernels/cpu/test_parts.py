@@ -34,8 +34,8 @@ def test_part_is_called_by_compiled_code_and_not_by_python(monkeypatch: pytest.M
         _twice(5)
 
 
-# Counts what LLVM makes machine code of, which is what the first call waits for: the loop, what
-# runs it, and what Numba makes for itself when it begins. Were parts among it, it would be 25.
+# Count the functions that LLVM compiles before the first call can run: the loop, its runner, and
+# Numba's own start-up functions. With separate parts there would be 25.
 FIRST_CALL = """
 import sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""The passes of Numba that kernels skip exist, and skipping them changes no result."""
+"""The Numba passes that kernels skip exist, and skipping them changes no result."""
 
 from __future__ import annotations
 

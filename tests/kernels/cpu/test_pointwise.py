@@ -1,4 +1,4 @@
-"""Both sides of a pointwise kernel say the same, for every layout and dtype."""
+"""Both implementations of a pointwise kernel agree, for every layout and dtype."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRID = rng.standard_normal((120, 90)).astype(np.float32)
 
 
 def both_sides(body: Body, arrays: list[Any], out: Any) -> tuple[Any, Any]:
-    """Return NumPy's and Numba's results for arrays, in arrays of out's layout."""
+    """Return the results of NumPy and Numba for these arrays, in arrays with the layout of out."""
     kernel = kernel_for(body)
     small, large = out.copy(order="K"), out
     kernel.run_small(arrays, small)
@@ -140,7 +140,7 @@ def test_both_sides_agree_on_nan_and_inf(text: str, dtype: str) -> None:
 
 
 NUMBERS = np.concatenate([rng.uniform(-3, 3, 500), np.array(SPECIAL, np.float64)])
-# The others are tested by vector_math and above.
+# The other functions are tested by vector_math and above.
 ONE_BY_ONE = [
     "abs",
     "sqrt",
@@ -320,7 +320,7 @@ def test_powers_of_one_number_are_powers_on_both_sides(
     with np.errstate(all="ignore"):
         wide = x.astype(np.float64)
         wanted = wide**exponent if len(names) == 2 else 2 * exponent * wide ** (exponent - 1)
-        # As PyTorch's, whose powers of a half are roots.
+        # As in PyTorch, where powers of 0.5 are computed as square roots.
         power = exponent if len(names) == 2 else exponent - 1
         wanted[2] = np.nan if abs(power) == 0.5 else wanted[2]
         wanted = np.where(np.abs(wanted) > np.finfo(dtype).max, np.sign(wanted) * np.inf, wanted)

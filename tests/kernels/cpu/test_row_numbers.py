@@ -1,4 +1,4 @@
-"""exp and log of kernels along rows, held against more digits, by table and without one."""
+"""exp and log in kernels along rows, by table and without, against a wider dtype."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fastdist.kernels.cpu.rows.row_steps import KERNELS, Give, Map, Reduce, row
 
 Array = Any
 WIDER = {"float32": np.float64, "float64": np.longdouble}
-# Two texts for one number: what is compiled is kept by its text, on disk, too.
+# Two texts for the same value, since compiled code is cached by its text.
 WAYS = {"by table": "exp(x)", "without": "T(1) * exp(x)"}
 
 
 def error_in_units(found: Array, exact: Array) -> float:
-    """Return the greatest error, in units in the last place of the rounded exact value."""
+    """Return the largest error, in units in the last place of the rounded exact value."""
     unit = np.spacing(np.abs(exact.astype(found.dtype))).astype(exact.dtype)
     return float(np.max(np.abs(found.astype(exact.dtype) - exact) / unit))
 

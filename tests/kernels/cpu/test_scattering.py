@@ -1,4 +1,4 @@
-"""The compiled loops that read and write at an index, against NumPy's own."""
+"""The compiled loops that read and write at an index, against NumPy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 from fastdist.kernels.cpu.index import indexing, indices, scattering
 
 WAYS = ["sum", "mean", "prod", "amin", "amax"]
-# Where index is shorter than its tensor, along which axis, and which arrays have gaps.
+# The shapes of index and tensor, the axis, and which arrays have gaps.
 SHAPES = [((70,), (300,), 0), ((20, 30), (50, 25), 0), ((7, 30, 5), (6, 40, 5), 1)]
-# The loops are one text for all dtypes, and one takes up to a second to compile: float64 has every
-# shape and way in each run, the others one shape and two ways each, and all of them with --slow.
+# The loops have one source text for all dtypes, and compiling one takes up to a second. Each run
+# tests float64 with every shape and reduction, other dtypes with one shape and two reductions;
+# --slow tests all combinations.
 OWN_WAYS = {
     "bool": ["sum", "amin"],
     "uint8": ["mean", "amax"],
@@ -31,7 +32,7 @@ CASES = [
 
 
 def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
-    """Return small whole numbers that lie in another order than C's."""
+    """Return small integers in a layout other than C order."""
     found = np.random.default_rng(seed).integers(0, 3, shape[::-1]).T
     return found.astype(dtype) if dtype != "bool" else found > 1
 
@@ -54,7 +55,7 @@ def test_loops_do_what_numpy_does(
         found.append(np.empty(shape, dtype))
         one = np.ones((), dtype)
         indexing.add(x, np.arange(9) // 2, column, found[-1], axis, one)
-        # One place for a whole slice, told by an index without a step there.
+        # One index for a whole slice: the index has stride 0 along it.
         slices = np.broadcast_to(index[..., :1], part) if axis < len(shape) - 1 else index
         found.append(np.empty(shape, dtype))
         scattering.reduce(x, slices, src, found[-1], axis, ways[-1], False)

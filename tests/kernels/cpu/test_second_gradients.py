@@ -1,4 +1,4 @@
-"""The claim: kernels of gradients that are differentiated again are right without small kernels."""
+"""Kernels for second derivatives are right without the kernels for small arrays."""
 
 from __future__ import annotations
 
@@ -67,8 +67,10 @@ def known(x: Any, w: Any) -> Any:
 
 
 class Case(NamedTuple):
-    """A public call of an input and a weight, the same as an expression, and the arguments of the
-    kernel: made of arrays g, x, w.
+    """A public call with an input and a weight, an equivalent expression, and the kernel's
+    arguments.
+
+    The arguments are made from arrays g, x and w.
     """
 
     public: Callable[[Any, Any], Any]
@@ -171,7 +173,7 @@ CASES = {
         lambda shape: (EPS,),
     ),
 }
-# Results themselves, not their gradients.
+# Results of a forward kernel, not of its gradient.
 FORWARD = {
     "nn.channel_norms.groups": Case(
         lambda x, w: F.group_norm(x, 2, w, None, EPS),
@@ -188,7 +190,7 @@ HAS_PLACES = [name for name in ALL if "group" in name or "batch" in name or "kno
 
 
 def shapes_of(name: str) -> list[tuple[int, ...]]:
-    """Return shapes of few and of many numbers."""
+    """Return shapes with few and with many elements."""
     if name in HAS_PLACES:
         return [(6, 4, 5), (6, 4), (300, 40, 7, 3)]
     return [(6, 4), (1, 9), (70, 1200)]
@@ -204,12 +206,12 @@ def draw(name: str, shape: tuple[int, ...], dtype: Any, *, strided: bool) -> lis
 
 
 def apart(x: Any) -> Any:
-    """Return x with its elements apart and its axes in the opposite order in memory."""
+    """Return x with gaps between its elements and reversed axis order in memory."""
     return np.repeat(x.T, 2, axis=0)[::2].T if x.ndim else x
 
 
 def expected_of(name: str, g: Any, x: Any, w: Any) -> Any:
-    """Return the result of a case by float64 expressions."""
+    """Return the result of a case computed by float64 expressions."""
     x, w, g = (fd.tensor(np.array(one, np.float64)) for one in (x, w, g))
     out = ALL[name].plain(x.requires_grad_(), w)
     if name in FORWARD:
@@ -337,7 +339,7 @@ def test_nothing_is_made_of_nothing(name: str) -> None:
     x, w, case = np.empty(shape), np.ones(4), ALL[name]
     g = x[:, 0] if name.startswith(("reduce", "nn.cross")) else x
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the means of nothing
+        warnings.simplefilter("ignore")  # means of empty arrays
         arguments = case.arguments(g if name[-4:] not in ("mean", " sum") else w[0], x, w)
     extra = extra_of(name, x)
     kernel = find_kernel("cpu", name.split()[0])
@@ -355,11 +357,11 @@ def test_groups_without_elements_have_nan_as_mean_and_deviation() -> None:
 def test_calls_without_a_small_kernel_are_made_by_these(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No other test has such a shape: the function that a call runs is kept with the layouts.
+    # A shape that no other test uses, because the chosen function is cached by layout.
     rows = 40 + [*ALL].index(name)
     shape = (rows, 4, 6) if name in HAS_PLACES else (rows, 13)
     kernel, asked = name.split()[0], []
-    import_module("fastdist.kernels.cpu.small.second_gradients")  # names its kernels when loaded
+    import_module("fastdist.kernels.cpu.small.second_gradients")  # defines its kernels on import
     monkeypatch.setitem(KERNELS, kernel, lambda facts: asked.append(facts.shape))
     monkeypatch.setitem(GRADIENTS, kernel, lambda facts: None)
     g, x, w = draw(name, shape, "float64", strided=False)

@@ -1,4 +1,4 @@
-"""A silent function's ufuncs do not warn, whatever the filters say; the user's own still do."""
+"""Ufuncs in a silent function do not warn, whatever the filters; the user's own ufuncs do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels for small arrays, held against the ordinary ones that they stand in for."""
+"""Kernels for small arrays, against the ordinary kernels that they replace."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def ordinary(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarra
 
 
 def shortened(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarray] | None:
-    """Return the small kernel's results; warnings are errors, and inputs may not change."""
+    """Return the small kernel's result; warnings are errors, and inputs must not change."""
     (shape, dtype), *others = kinds
     run = small_kernel(name, facts_of(arrays, shape, dtype, numbers))
     if run is None:
@@ -357,7 +357,7 @@ def test_cross_entropy_is_the_ordinary_one(reduction: int, scale: float) -> None
     np.testing.assert_allclose(found[0], expected[0], rtol=2e-6)
     (alone,) = shortened("nn.cross_entropy.losses", [x, target], kinds[:1], numbers) or ()
     assert alone.tobytes() == found[0].tobytes()
-    # exp and sums may differ by a factor for each row, which the gradient does not see.
+    # Weights and totals may share a factor per row, which cancels in the gradient.
     shares = [weights / totals[:, None] for _, weights, totals in (found, expected)]
     np.testing.assert_allclose(shares[0], shares[1], rtol=3e-6)
 

@@ -31,7 +31,7 @@ EULER_GAMMA = 0.5772156649015329
         (math.inf, math.inf),
         (-math.inf, math.nan),
         (math.nan, math.nan),
-        # Beside the poles, from mpmath with 60 digits.
+        # Close to the poles, from mpmath with 60 digits.
         (-1e-10, 9999999999.422785),
         (-1e-15, 999999999999999.4),
         (-1e-17, 1e17),
@@ -90,7 +90,7 @@ def test_polygamma_knows_these_values(n: float, x: float, expected: float) -> No
 
 @pytest.mark.parametrize("x", [1e-300, 1e-5, 0.3, -0.49, 0.5, 0.9, -0.9999, 1 - 1e-9])
 def test_erfinv_inverts_erf(x: float) -> None:
-    # Near 1 erf is flat: compare what is left to 1.
+    # Near 1 erf is flat, so compare the distance to 1.
     y = erfinv(x)
     assert math.erf(y) == pytest.approx(x, rel=1e-15)
     assert math.erfc(abs(y)) == pytest.approx(1 - abs(x), rel=4e-15)

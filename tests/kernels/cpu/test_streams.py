@@ -1,4 +1,4 @@
-"""Much that comes from memory is read in several streams of rows, to the same bits as in one."""
+"""Large arrays are read as several streams of rows, with the same bits as in one stream."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_is_large_is_reduced_in_streams_by_any_number_of_threads(
     compiled = long_rows._compiled
     monkeypatch.setattr(long_rows, "_compiled", lambda *of: (run.append(of[0]), compiled(*of))[1])
     monkeypatch.setattr(long_rows, "_FAR_BYTES", 2 * 670 * 523 * np.dtype(dtype).itemsize)
-    # Shapes that no other test uses: the loop for a shape is chosen once.
+    # Shapes that no other test uses, because the loop for a shape is chosen once.
     x, threads, far = fd.tensor(sample((671, 523), dtype)), fd.get_num_threads(), []
     near = CALLS[name](x).numpy()
     assert run and not any(loop.endswith("_apart") for loop in run)
@@ -96,13 +96,13 @@ def test_what_is_large_is_reduced_in_streams_by_any_number_of_threads(
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_layer_norm_of_a_row_has_the_same_bits_among_few_rows_and_many(dtype: str) -> None:
     values = sample((48, 523), dtype)
-    values[7::3, 0] += 100  # what begins far from the mean is read again
+    values[7::3, 0] += 100  # rows that begin far from their mean are read twice
     g = np.random.default_rng(1).standard_normal(values.shape).astype(dtype)
     x = fd.tensor(values, requires_grad=True)
     out = fd.nn.functional.layer_norm(x, (523,))
     out.backward(fd.tensor(g))
     assert x.grad is not None
-    for begin in range(0, 48, 12):  # fewer would be small arrays, which are made otherwise
+    for begin in range(0, 48, 12):  # fewer rows would use the kernels for small arrays
         part = fd.tensor(values[begin : begin + 12], requires_grad=True)
         found = fd.nn.functional.layer_norm(part, (523,))
         found.backward(fd.tensor(g[begin : begin + 12]))

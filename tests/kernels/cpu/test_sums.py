@@ -15,7 +15,7 @@ from fastdist.nn import functional as F
 
 Array = Any
 N = 4_000_000
-# A float32 is exact to 6e-8; sums in turn of so many were off by 1e-5 to 4e-3.
+# float32 has a precision of 6e-8; plain sequential sums of so many were off by 1e-5 to 4e-3.
 TOLERANCE = 6e-7
 
 
@@ -35,7 +35,7 @@ def of_long_rows(x: Array) -> Array:
     return x.reshape(-1, 800)
 
 
-# call, the same in float64, the input as made of N numbers in 0 ... 1
+# The call, the same in float64, and the input made from N numbers between 0 and 1.
 ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "sum of columns": (lambda x: x.sum(0), lambda x: x.sum(0), of_two_columns),
     "sum of long rows": (lambda x: x.sum(0), lambda x: x.sum(0), of_long_rows),
@@ -105,7 +105,7 @@ def test_what_is_repeated_is_reduced_as_exactly(call: str, repeated: tuple[int, 
     n, number = 1 << 17, float(np.float32(3.3))
     expected = {"sum": n * number, "mean": number, "std": 0.0, "norm": math.sqrt(n) * number}
     found = getattr(x, call)(dim=0).numpy()
-    # Equal numbers are all rounded one way.
+    # Equal numbers are all rounded in the same direction.
     assert np.abs(found - expected[call]).max() <= 2 * TOLERANCE * max(expected[call], number)
 
 

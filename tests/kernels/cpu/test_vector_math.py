@@ -14,7 +14,7 @@ from fastdist.language.scalar import parse
 
 WIDE = np.longdouble
 UNITS = 3.0
-# erfc is a product, each of whose factors is rounded.
+# erfc is a product, and each factor is rounded.
 UNITS_OF: dict[str, float] = {"erfc": 5.0}
 
 
@@ -24,12 +24,12 @@ def sigmoid(x: Any) -> Any:
 
 
 def erf(x: Any) -> Any:
-    # Python's erf is good to 1 unit in float64, which the bound for float64 leaves room for.
+    # Python's erf is exact to 1 unit in float64, which the bound for float64 allows for.
     return np.array([math.erf(number) for number in x.astype(np.float64)], WIDE)
 
 
 def erfc(x: Any) -> Any:
-    # As of erf.
+    # As for erf.
     return np.array([math.erfc(number) for number in x.astype(np.float64)], WIDE)
 
 
@@ -49,7 +49,7 @@ REFERENCES: dict[str, Callable[[Any], Any]] = {
 
 
 def samples(dtype: str) -> Any:
-    """Return numbers of every exponent and sign, those that matter, and NaN and inf."""
+    """Return numbers of every exponent and sign, special arguments, NaN and inf."""
     rng = np.random.default_rng(7)
     bits = rng.integers(0, 2**63, 4000, dtype=np.int64)
     every_exponent = (bits & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
@@ -63,7 +63,7 @@ def samples(dtype: str) -> Any:
     return np.concatenate([every_exponent, edges, right_angles, *spans]).astype(dtype)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the references, at the edges
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from the reference functions, at the edges
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_function_is_within_three_units_in_the_last_place(name: str, dtype: str) -> None:

@@ -1,4 +1,4 @@
-"""Waits for the compiler are announced, once; threads, forks and processes wait for each other."""
+"""Waits for the compiler are announced once; threads, forks and processes wait for each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEADLINE_S = 60
 
 
 class Told(logging.Handler):
-    """The lines of the log, to wait for."""
+    """Collects log lines, with an event for their arrival."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Told(logging.Handler):
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    """The log of waits, each of which counts as too long at once."""
+    """Yield the log of waits, with every wait counted as long."""
     monkeypatch.setattr(waiting, "NOTIFY_AFTER_S", 0)
     monkeypatch.setattr(waiting._State, "was_notified", False)
     handler, logger = Told(), logging.getLogger(waiting.__name__)
@@ -55,7 +55,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, TextIO]]:
-    """Be both ends of a terminal, that to read what is written and that to write."""
+    """Yield both ends of a terminal: a descriptor to read, and a stream to write."""
     ours, theirs = os.openpty()
     tty.setraw(theirs)
     with os.fdopen(theirs, "w") as stderr:
@@ -101,7 +101,7 @@ def test_what_is_no_terminal_gets_no_line(told: Told, capfd: pytest.CaptureFixtu
 
 
 class CellStream(io.StringIO):
-    """Jupyter's replacement of stderr."""
+    """A replacement for Jupyter's stderr."""
 
     __module__ = "ipykernel.iostream"
 
@@ -136,7 +136,7 @@ def test_a_wait_is_told_after_half_a_second() -> None:
     class Over(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
             given.append(timeout)
-            return True  # over before
+            return True  # it was over before
 
     waiting._watch(Over(), "the kernel x + y")
     assert given == [0.5]
@@ -150,7 +150,7 @@ def test_it_says_where_nothing_can_be_kept(told: Told, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The announcements of waits, however short."""
+    """Return the list of announced waits, however short."""
     found: list[str] = []
     monkeypatch.setattr(waiting, "_watch", lambda over, what: found.append(what))
     return found

@@ -1,4 +1,4 @@
-"""Rows that are taken again in float64: far from their first numbers, or too large for squares."""
+"""Rows that are recomputed in float64: far from their first number, or too large to square."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import fastdist as fd
 
-# Too many numbers for NumPy's path.
+# Too many elements for the NumPy path.
 SHAPES = [(70, 1000), (1100, 67), (7, 20001)]
 ROWS = {
     "huge": lambda x: x * np.float32(1e37),

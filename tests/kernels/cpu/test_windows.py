@@ -1,4 +1,4 @@
-"""The loops over windows that make many at once are held against a plain one."""
+"""The fast loops over many windows, against a plain loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.kernels.cpu.nn.windows import largest, pick, spread
 def plainly(
     x: np.ndarray, counts: tuple[int, ...], windows: tuple[tuple[int, ...], ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest of each window over the last two axes, and where it stands."""
+    """Return the largest element of each window over the last two axes, and its index."""
     out, places = np.empty((len(x), *counts), x.dtype), np.empty((len(x), *counts), np.int64)
     (kh, sh, ph, dh), (kw, sw, pw, dw) = windows
     for p, i, j in np.ndindex(out.shape):
@@ -42,7 +42,7 @@ def check(x: np.ndarray, *windows: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("one", [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), (3, 2, 0, 1)])
 @pytest.mark.parametrize("width", [3, 10, 14, 17, 40, 71])
 def test_usual_windows(dtype: str, one: tuple[int, int, int, int], width: int) -> None:
-    # Few distinct numbers, so that many are equal: the first one counts.
+    # Few distinct values, so that many are equal and the first one must be chosen.
     x = np.random.default_rng(width).integers(0, 9, (2, 6, width)).astype(dtype)
     check(x, one, one)
 

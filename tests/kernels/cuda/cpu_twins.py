@@ -1,4 +1,4 @@
-"""The CPU's kernels as tensors' calls reach them: those of half types compute in float32."""
+"""CPU kernels as tensor calls reach them; half types are computed in float32."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdist.kernels.cpu.halves import in_float32
 def cpu_twins(file: str) -> Any:
     """Return the functions of one file of kernels/cpu as attributes, for arrays of any dtype."""
     module = import_module(f"fastdist.kernels.cpu.{file}")
-    # Inputs count as written, too: their old values are copied back.
+    # Inputs count as written too: their old values are copied back.
     return SimpleNamespace(
         **{
             name: in_float32(f"{file}.{name}", kernel, 0)

@@ -1,8 +1,8 @@
-"""The costs of the machine code of CUDA texts, compared with the table in registers.tsv.
+"""Measure the machine code of CUDA sources, and compare it with the table in registers.tsv.
 
-The table is written by `python -m tests.kernels.cuda.registers`, without a GPU: new texts are added
-and removed ones are dropped; `--all` measures each again. Then it prints the kernels that keep
-locals in memory, and those that need most registers.
+`python -m tests.kernels.cuda.registers` updates the table without a GPU: it adds new sources and
+drops removed ones; with `--all` it measures every source again. Then it prints the kernels that
+keep local variables in memory, and those that need the most registers.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ GRANULE: Final = 8
 MANY_REGISTERS: Final = 168
 """From so many on (a thread has 255) a daily run compiles a text for each architecture."""
 
-# Source: of the cubin, the binary utilities' ELF headers and nvdisasm's output for the same code.
+# Found in cubin files, the binary utilities' ELF headers, and nvdisasm's output for the same code.
 _FRAME_SIZE: Final = 0x11  # EIATTR_FRAME_SIZE: symbol, bytes
-_REGISTERS: Final = 0x2F  # EIATTR_REGCOUNT: symbol, how many
-_SIZED: Final = 4  # EIFMT_SVAL: two bytes of length and that many more
+_REGISTERS: Final = 0x2F  # EIATTR_REGCOUNT: symbol, number of registers
+_SIZED: Final = 4  # EIFMT_SVAL: a two-byte length, and that many bytes
 _INSTRUCTION_BYTES: Final = 16
-_LOADS: Final = 0x181  # LDG, in all its forms
+_LOADS: Final = 0x181  # LDG, all variants
 _STORES: Final = 0x186  # STG
 _WIDTHS: Final = (1, 1, 2, 2, 4, 8, 16, 32)
 
 
 class Accesses(NamedTuple):
-    """The widest loads, or stores, of global memory, and how many stand in the code."""
+    """The widest loads or stores of global memory, and their number in the code."""
 
     width_bytes: int
     count: int
 
 
 class Cost(NamedTuple):
-    """The needs of the kernels of one text on one architecture: each the maximum over the kernels,
-    but the accesses of all together.
+    """The resources of all kernels in one source on one architecture.
+
+    Each value is the maximum over the kernels, except that accesses are counted over all of them.
     """
 
     registers: int
@@ -60,14 +61,14 @@ class Cost(NamedTuple):
 
 
 def read_cost(text: str) -> Cost:
-    """Return the cost that str() wrote."""
+    """Parse a cost that str() has formatted."""
     *numbers, loads, stores = text.split()
     accesses = (Accesses(*map(int, one.split("x"))) for one in (loads, stores))
     return Cost(*map(int, numbers), *accesses)
 
 
 def cost_of(machine_code: bytes) -> Cost:
-    """Return the needs of the kernels in a cubin of sm_70 or newer."""
+    """Return the cost of the kernels in a cubin for sm_70 or newer."""
     registers, frame, shared = 0, 0, 0
     widths: dict[int, list[int]] = {_LOADS: [], _STORES: []}
     for name, section in sections(machine_code):
@@ -92,14 +93,14 @@ def widest(widths: list[int]) -> Accesses:
 
 
 class Section(NamedTuple):
-    """A section of an ELF file. One of shared memory has a size, but no contents."""
+    """A section of an ELF file. A section for shared memory has a size, but no contents."""
 
     size_bytes: int
     contents: bytes
 
 
 def sections(elf: bytes) -> Iterator[tuple[str, Section]]:
-    """Yield names and sections of an ELF file of 64 bits."""
+    """Yield the names and sections of a 64-bit ELF file."""
     (headers,) = struct.unpack_from("<Q", elf, 0x28)
     each, count, of_names = struct.unpack_from("<HHH", elf, 0x3A)
     rows = [struct.unpack_from("<IIQQQQIIQQ", elf, headers + i * each) for i in range(count)]
@@ -111,8 +112,9 @@ def sections(elf: bytes) -> Iterator[tuple[str, Section]]:
 
 
 def notes(section: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the attributes of each kernel, with their numbers. Among them are the bytes of memory
-    for locals, spilled registers too.
+    """Yield the attributes of each kernel with their values.
+
+    One attribute is the frame size: memory for local variables, including spilled registers.
     """
     at = 0
     while at + 4 <= len(section):
@@ -123,29 +125,29 @@ def notes(section: bytes) -> Iterator[tuple[int, int]]:
 
 
 def accesses(code: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the opcode of each instruction, and how wide it reads or writes if it does."""
+    """Yield the opcode of each instruction, and the width of its memory access, if any."""
     for at in range(0, len(code) - _INSTRUCTION_BYTES + 1, _INSTRUCTION_BYTES):
         low, high = struct.unpack_from("<QQ", code, at)
         yield low & 0x1FF, _WIDTHS[high >> 9 & 7]
 
 
 def measure(text: str) -> tuple[Cost, ...]:
-    """Return the costs of a text on each architecture. Some have several names."""
+    """Return the costs of a source, one per architecture."""
     return tuple(measure_on(architecture, text) for architecture in ARCHITECTURES)
 
 
 @functools.cache
 def measure_on(architecture: str, text: str) -> Cost:
-    """Return the cost of a text on one architecture."""
+    """Return the cost of a source on one architecture; cached, as it may have several names."""
     return cost_of(compile_text(text, architecture))
 
 
 def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[str, ...]:
-    """Return the architectures for which a daily run compiles a text; `--slow` takes all.
+    """Return the architectures for which an ordinary run compiles a source; `--slow` takes all.
 
-    It is one, drawn by the name, since a mistake in a text fails on each. All are compiled where
-    they may differ: the text depends on the architecture, or its kernels need nearly all registers
-    of a thread or more.
+    It is one architecture, chosen by the name, since a mistake in a source fails on each. All are
+    compiled if they may differ: if the source depends on the architecture, or its kernels need
+    nearly all registers of a thread, or more.
     """
     asks = any(word in text for word in ("__CUDA_ARCH__", "asm"))
     if asks or any(cost.frame_bytes or cost.registers >= MANY_REGISTERS for cost in known):
@@ -154,7 +156,7 @@ def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[s
 
 
 def what_became_worse(was: Cost, now: Cost) -> list[str]:
-    """Return the changes for the worse, as text; nothing if now is as good as was."""
+    """Return the changes for the worse as texts; an empty list if there are none."""
     worse = []
     if now.frame_bytes > was.frame_bytes:
         worse.append(f"locals in memory: {now.frame_bytes} bytes, {was.frame_bytes} before")
@@ -173,7 +175,7 @@ def what_became_worse(was: Cost, now: Cost) -> list[str]:
 
 @functools.cache
 def read_table() -> dict[str, tuple[Cost, ...]]:
-    """Return the costs of each text in the table, one for each architecture."""
+    """Return the costs of each source in the table, one per architecture."""
     lines = [line for line in TABLE.read_text("utf-8").splitlines() if not line.startswith("#")]
     rows = (line.split("\t") for line in lines)
     return {name: tuple(map(read_cost, costs)) for name, *costs in rows}
@@ -191,9 +193,7 @@ def write_table(costs: dict[str, tuple[Cost, ...]]) -> None:
 
 
 def report(costs: dict[str, tuple[Cost, ...]]) -> Iterator[str]:
-    """Yield lines with the kernels that keep locals in memory, and those that need most
-    registers.
-    """
+    """Yield lines about kernels that keep local variables in memory or need most registers."""
     framed = {name: max(cost.frame_bytes for cost in row) for name, row in costs.items()}
     needed = {name: max(cost.registers for cost in row) for name, row in costs.items()}
     keep = sorted((name for name in framed if framed[name]), key=lambda name: -framed[name])
@@ -214,7 +214,7 @@ def main() -> None:
     known = {} if given.all or not TABLE.exists() else read_table()
     costs = {name: known[name] for name in everything if name in known}
     todo = [name for name in everything if name not in known]
-    # Not forked: a compiler that this process has loaded would come along.
+    # Spawn the processes: forks would inherit a compiler that this process has loaded.
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         costs |= zip(todo, pool.map(measure, [everything[name] for name in todo], chunksize=8))
     write_table(costs)

@@ -1,4 +1,4 @@
-"""Attention, its rows run on the CPU by fibres, against the CPU's kernels."""
+"""CUDA attention, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 def samples(dtype: str, mask: str, keys: int = KEYS) -> list[Any]:
-    """Return g, query, key, value and mask: of swapped axes, with a head of key to two of query;
-    a query sees nothing where a mask can say so, and where one is learnt all see all.
+    """Return g, query, key, value and mask with swapped axes; two query heads share a key head.
+
+    One query attends to nothing where the mask can express that; with a learned mask, all attend to
+    all.
     """
     random = np.random.default_rng(0)
 
@@ -59,8 +61,10 @@ def samples(dtype: str, mask: str, keys: int = KEYS) -> list[Any]:
 
 
 def results(dtype: str, keys: int = KEYS, mask: Any = None) -> tuple[list[Any], list[Any]]:
-    """Return arrays for what attention makes, without weights that are kept, and for the gradients
-    by query, key, value and mask, of which there is one where it is all of numbers.
+    """Return arrays for the outputs of attention and for its gradients.
+
+    Kept weights are empty. The gradients are by query, key, value and mask; that of a mask is empty
+    unless the mask has numbers.
     """
     wide = WIDE.get(np.dtype(dtype), np.dtype(dtype))
     slopes = [(2, 4, 7, 3), (2, 2, keys, 3), (2, 2, keys, 5)]

@@ -1,4 +1,4 @@
-"""Attention in tiles and its gradient, run on the CPU by fibres, against the CPU's kernels."""
+"""CUDA attention in tiles and its gradient, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ from tests.fibre_shim.installed import cuda_on_fibres
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 # Numbers of queries and keys: the edges of tiles of 32 and 64 rows.
 LENGTHS = [(1, 1), (1, 130), (31, 33), (63, 64), (64, 63), (65, 65), (130, 1), (130, 129)]
-# Widths of queries and of values: the tiles that exist, and their edges.
+# Widths of queries and values: the existing tile widths and their edges.
 WIDTHS = [(1, 1), (8, 8), (5, 64), (64, 7), (33, 32), (80, 80), (96, 97), (128, 128)]
 DTYPES = ("float32", "float64")
 KINDS = ("none", "causal", "bool", "added", "keys", "rows", "heads", "dropped", "all")
 
 
 def in_turns(*axes: Sequence[Any]) -> list[Any]:
-    """Return the cases of a grid, of which an ordinary run has those where the numbers of the
-    choices add up to an even one: any two choices meet there, and with --slow all of them.
+    """Return the cases of a grid; --slow runs all of them.
+
+    An ordinary run takes the cases whose choice numbers have an even sum, so that any two choices
+    meet.
     """
     return [
         pytest.param(
@@ -54,8 +56,9 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 def samples(
     dtype: str, kind: str, lengths: tuple[int, int] = (65, 70), widths: tuple[int, int] = (8, 8)
 ) -> list[Any]:
-    """Return query, key, value, mask and seed, of swapped axes, with a head of key to two of query;
-    a query sees nothing where a mask can say so.
+    """Return query, key, value, mask and seed with swapped axes; two query heads share a key head.
+
+    One query attends to nothing where the mask can express that.
     """
     random = np.random.default_rng(0)
     (queries, keys), (width, depth) = lengths, widths
@@ -80,8 +83,9 @@ def samples(
 
 
 def places(query: Any, key: Any, value: Any) -> tuple[list[Any], list[Any]]:
-    """Return arrays for the result, the logarithms and weights that are not kept, and for gradients
-    by query, key, value and a mask that learns nothing.
+    """Return arrays for the outputs and the gradients of attention.
+
+    Kept weights and the mask's gradient are empty.
     """
     rows, dtype = query.shape[:3], query.dtype
     shapes = (*rows, value.shape[3]), rows, (0,) * 4
@@ -90,7 +94,7 @@ def places(query: Any, key: Any, value: Any) -> tuple[list[Any], list[Any]]:
 
 
 def on_both(backend: CudaBackend, given: list[Any], *numbers: Any) -> tuple[list[Any], list[Any]]:
-    """Return result, logarithms and gradients of the CPU's kernels and of ours."""
+    """Return outputs and gradients of the CPU kernels and of the CUDA kernels."""
     (expected, slopes), (found, our_slopes) = places(*given[:3]), places(*given[:3])
     g = np.random.default_rng(5).standard_normal(expected[0].shape).astype(given[0].dtype)
     cpu.attention(*given, *expected, *numbers)
@@ -202,8 +206,8 @@ def test_rows_that_see_what_is_not_finite_are_those_of_the_cpu(
     given[0][1, 2, 100] = given[0][1, 2, 120]
     expected, found = on_both(backend, given, 1.0, kind == "causal", 0.0)
     assert not np.isfinite(expected[0]).all()
-    # In gradients of causal attention it depends on tiles, and on the CPU's blocks, where a weight
-    # of 0 meets a value that is not finite.
+    # In gradients of causal attention, tiles and the CPU's blocks determine where a weight of 0
+    # meets a value that is not finite.
     some = 2 if kind == "causal" else 5
     for one, other in zip(expected[:some], found[:some], strict=True):
         np.testing.assert_array_equal(np.isnan(other), np.isnan(one))

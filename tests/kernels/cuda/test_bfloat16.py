@@ -1,4 +1,4 @@
-"""CUDA texts of bfloat16, run on the CPU by fibres: what the CPU makes of the same tensors."""
+"""CUDA kernels for bfloat16, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every CUDA text compiles for the GPUs that we name, with NVIDIA's compiler and without a GPU."""
+"""Every CUDA source compiles for all supported GPUs, with NVIDIA's compiler and without a GPU."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ extern "C" __global__ void locals(const int* x, unsigned char* out) {
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_cost_is_read_from_the_machine_code(architecture: str) -> None:
     cost = cost_of(compile_text(LOCALS, architecture))
-    # From sm_90 on a block has 1,024 bytes besides, which are the system's.
+    # From sm_90 on, the system reserves 1,024 bytes of each block's shared memory.
     system = 0 if architecture == "sm_80" else 1024
     assert (cost.frame_bytes, cost.shared_bytes) == (256, 512 + system)
     assert cost.loads.width_bytes == cost.stores.width_bytes == 16
@@ -175,10 +175,10 @@ def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
 @pytest.mark.nvrtc
 def test_the_stand_in_of_nccl_has_the_names_and_parameters_of_cupys_bindings() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the library is missing
+        warnings.simplefilter("ignore")  # about the missing library
         real = importlib.import_module("cupy.cuda.nccl")
     if not real.available:
-        # Its bindings load with the library alone; their file has the declarations.
+        # The bindings need the library to load, but their file has the declarations.
         folder = Path(importlib.import_module("cupy_backends.cuda.libs").__path__[0])
         (file,) = folder.glob("nccl*.so")
         assert b"NcclCommunicator(int ndev, bytes commId, int rank" in file.read_bytes()

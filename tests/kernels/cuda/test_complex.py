@@ -1,4 +1,4 @@
-"""CUDA texts of complex numbers, run on the CPU by fibres: what the CPU makes of the same."""
+"""CUDA kernels for complex numbers, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 

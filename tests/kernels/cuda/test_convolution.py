@@ -1,4 +1,4 @@
-"""Convolutions and patches, run on the CPU by fibres, against the CPU's own."""
+"""CUDA convolutions and patches, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ cpu = cpu_twins("nn.convolution")
 cpu_patches = cpu_twins("nn.patches")
 
 TOLERANCE = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12, "int64": 0}
-# Image, kernel, stride, padding, dilation, inputs and outputs of a group, groups.
+# Image, kernel, stride, padding, dilation, input and output channels per group, groups.
 GEOMETRIES = [
     ((7,), (3,), (2,), (1,), (1,), 3, 4, 1),
     ((5, 6), (3, 2), (1, 2), (1, 0), (1, 2), 2, 3, 1),
@@ -53,7 +53,7 @@ def numbers(seed: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def hold(backend: CudaBackend, twin: Any, name: str, given: Any, shape: Any, *how: Any) -> None:
-    """Hold a kernel against its twin, for operands in C order and with gaps."""
+    """Compare a kernel with its twin, for operands in C order and with gaps."""
     dtype = given[0].dtype
     expected = np.empty(shape, dtype)
     twin(*given, expected, *how)
@@ -211,7 +211,7 @@ def test_a_kernel_of_one_place_multiplies_wide_images_where_they_lie(
         for product in planned
         if all(isinstance(one, Slot) for one in product)
     ]
-    # Forward and by_input, without a bias and with one; the other operands have gaps.
+    # Forward and by_input, each without and with a bias; the other operands have gaps.
     weight, images, out = 1, 0, 3
     assert lying == [[weight, images, out]] * 4
 

@@ -1,4 +1,4 @@
-"""Elements that change their places, run on the CPU by fibres, against the CPU's kernels."""
+"""CUDA kernels that move elements, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.kernels.cuda.cpu_twins import cpu_twins
 from tests.properties import in_one_test
 
 cpu = cpu_twins("shape.copying")
-# By kernel and numbers, on shapes whose last axis has whole packs of 4-byte elements and on others.
+# Kernel and arguments, for shapes whose last axis is a multiple of a pack of 4-byte elements, or
+# not.
 MOVES: list[tuple[str, tuple[Any, ...]]] = [
     *[("flip", (axes,)) for axes in ((0,), (-1,), (1,), (0, 2), (0, 1, 2))],
     *[("roll", ((shift,), None)) for shift in (3, -4, 1000)],
@@ -37,7 +38,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def planned(
     name: str, x: Any, out: Any, numbers: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> list[Launch]:
-    """Return the launches of a kernel."""
+    """Return the planned launches of a kernel."""
     found: list[Launch] = []
     monkeypatch.setattr(copying, "launch", found.extend)
     getattr(copying, name)(x, out, *numbers)
@@ -45,7 +46,7 @@ def planned(
 
 
 def aligned(x: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return x in memory that begins where a GPU's does, if x is in C order."""
+    """Return x aligned like GPU memory if it is in C order."""
     room = np.zeros(x.size + 16, dtype)
     start = -room.__array_interface__["data"][0] % 16 // room.itemsize
     room[start : start + x.size] = x.ravel()
@@ -79,7 +80,7 @@ def test_packs_are_16_bytes_of_each_dtype(
     np.testing.assert_array_equal(out.view("u1"), expected.view("u1"))
 
 
-# The launches: a thread for each 16 bytes; adjacent rows count as one axis.
+# Launches: one thread per 16 bytes; adjacent rows count as one axis.
 WAYS = {
     "rows that go round": ("roll", ((1,), (0,)), (8, 3), "move_packs", 1),
     "all elements": ("roll", ((3,), None), (4, 5), "move_packs", 1),

@@ -1,4 +1,4 @@
-"""Every reduction but sums and means, run on the CPU, against the CPU's own kernels."""
+"""CUDA reductions except sums and means, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ cpu = cpu_twins("reduce.reductions")
 REAL = ["float64", "float32", "float16"]
 WHOLE = ["int64", "int32", "int16", "int8", "uint8", "bool"]
 EXACT = ["prod", "amax", "amin", "all", "any", "count_nonzero", "argmax", "argmin"]
-# One chunk of a few lanes and of all of a block's, many chunks, many results next to each other.
+# One chunk with a few lanes or a full block, many chunks, and many adjacent results.
 SHAPES = [(3, 5, 7), (2, 700), (2, 20001), (20001, 2), (70, 3), (1, 1), (600,)]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 
@@ -52,7 +52,7 @@ def room(x: np.ndarray, axes: Any, dtype: Any) -> np.ndarray:
 def check(
     monkeypatch: pytest.MonkeyPatch, name: str, x: np.ndarray, axes: Any, *numbers: float
 ) -> None:
-    """Hold the CUDA kernel, in three orders of threads, to the CPU's."""
+    """Compare the CUDA kernel, in three orders of threads, with the CPU kernel."""
     dtype = result_dtype(name, x.dtype)
     expected, found = room(x, axes, dtype), []
     getattr(cpu, name)(x.copy(), expected, axes, *numbers)
@@ -121,7 +121,7 @@ def test_nan_and_infinity_are_the_cpu_s(
     x[8] = np.inf
     axes = 1 if name in ("argmax", "argmin") else (1,)
     for numbers in NUMBERS[name]:
-        if name != "prod" or dtype == "float64":  # a product of 300 overflows elsewhere
+        if name != "prod" or dtype == "float64":  # in other dtypes a product of 300 overflows
             check(monkeypatch, name, x, axes, *numbers)
 
 
@@ -133,7 +133,7 @@ def test_others_are_near_the_cpu_s(
     for dtype in REAL if math.prod(shape) < 10_000 else ["float32"]:
         for axes in axes_of(name, shape):
             for numbers in NUMBERS[name]:
-                if not (numbers == (0.5,) and dtype == "float16"):  # 65504 is soon passed
+                if not (numbers == (0.5,) and dtype == "float16"):  # the result soon exceeds 65504
                     check(monkeypatch, name, sample(shape, dtype), axes, *numbers)
 
 
@@ -145,7 +145,7 @@ def test_deviations_do_not_drown_in_a_large_mean(monkeypatch: pytest.MonkeyPatch
         reductions.var(x, out, (0,), 0.0)
         assert out == 0.25
         far = x.astype("float64")
-        far[0] = 1e12  # the first of its thread, far from all others
+        far[0] = 1e12  # the first element of its thread, far from all others
         wide = np.empty(())
         reductions.var(far, wide, (0,), 0.0)
         np.testing.assert_allclose(wide, far.var(), rtol=1e-12)
@@ -167,7 +167,7 @@ def test_extremes_come_with_their_places(
             monkeypatch.setattr(
                 reductions, "launch", lambda launches, seed=seed: run(launches, seed)
             )
-            # Memory in which every other element belongs to another array.
+            # Output memory with gaps, which belong to another array.
             found, where = np.empty((len(places), 2), dtype), np.empty((3, len(places)), "int64")
             getattr(reductions, name)(x, found[:, 1], where[1], axis)
             np.testing.assert_array_equal(found[:, 1], expected)

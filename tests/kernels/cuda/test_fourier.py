@@ -1,4 +1,4 @@
-"""How transforms on CUDA share CuPy's plans, over what stands for cuFFT."""
+"""Transforms on CUDA share CuPy's plans, tested with a stand-in for cuFFT."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A bad index never makes a CUDA kernel touch memory outside of its arrays: fibres run them.
+"""A bad index never makes a CUDA kernel access memory outside of its arrays, on the CPU shim.
 
-Reads there give NaN or an integer far out, and nothing is written. A GPU raises nothing: see Note
-[Places outside] in ops/index/indexing.py.
+Reads at bad indices give NaN or an integer far outside, and nothing is written. A GPU raises no
+error: see Note [Places outside] in ops/index/indexing.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 class DeviceRoom(Room):
-    """Arrays of a device, between the fences of each launch."""
+    """Arrays of the device, which the CPU shim surrounds with guards at each launch."""
 
     def array(self, values: Any, dtype: Any = None) -> Any:
         return cupy.asarray(np.ascontiguousarray(values, dtype))
@@ -36,16 +36,16 @@ class DeviceRoom(Room):
 
 
 def call(backend: CudaBackend, name: str) -> str:
-    """Return "lives" if a kernel does with bad indices what it may."""
+    """Return "lives" if a kernel with bad indices does nothing that is forbidden."""
     _, _, function = name.rpartition(".")
     kernels = SimpleNamespace(**{function: backend.kernel(name)})
     for bad in BAD:
         for one in CALLS[name](kernels, DeviceRoom(), False, bad):
-            one()  # a write past an array is an error of the fibres
+            one()  # the CPU shim raises for a write outside of an array
     return "lives"
 
 
-# Kernels that read indices which nobody else can write to: a check takes registers that spill.
+# Kernels whose index arrays no other code can write: a check would need registers that spill.
 PRIVATE = {
     "nn.weighted_neighbours.weigh": (
         "a table that ops/nn/weighted_neighbours.py makes from shapes, and never shows"

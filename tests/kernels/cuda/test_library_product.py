@@ -1,4 +1,4 @@
-"""The claim: a product, with or without a bias, is one call of cuBLASLt, or else CuPy's."""
+"""A product with or without a bias is one call of cuBLASLt, or else CuPy's product."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def given(n: int, k: int, m: int, dtype: Any = np.float32) -> Given:
 
 
 def placed(backend: CudaBackend, array: np.ndarray[Any, Any], way: str) -> Any:
-    """Return an array on the device with some memory layout."""
+    """Return an array on the device in the given memory layout."""
     if way == "turned":
         return backend.from_numpy(np.ascontiguousarray(array.T), 0).transpose((1, 0))
-    if way == "part":  # of larger rows
+    if way == "part":  # a part of larger rows
         wide = np.zeros((array.shape[0] + 1, array.shape[1] + 3), array.dtype)
         wide[1:, 2:-1] = array
         return backend.from_numpy(wide, 0)[1:, 2:-1]
@@ -79,7 +79,7 @@ def test_matrices_may_lie_in_any_way(
     x, weight = placed(backend, values[0], first), placed(backend, values[1], second)
     seen = found(backend, x, weight, backend.from_numpy(values[2], 0))
     require_near(seen, values, 1e-5 if dtype is np.float32 else 2e-2)
-    # Steps of two elements along both axes are for no library.
+    # No library accepts strides of two elements along both axes.
     is_told = not (
         (first == "every other" and sizes[0] > 1 < sizes[1])
         or (second == "every other" and sizes[2] > 1 < sizes[1])
@@ -100,11 +100,11 @@ def test_the_heuristic_is_asked_once_for_layouts_alignment_and_precision(
         found(backend, x, weight, bias)
     finally:
         products.choose("highest")
-    assert cublas_lt.computed_in == [68, 68, 68, 77]  # 32F, and in TF32 where it may be
+    assert cublas_lt.computed_in == [68, 68, 68, 77]  # 32F, and TF32 if allowed
     cublas_lt.calls.clear()
     long = backend.from_numpy(np.concatenate([[0, 0, 0], values[2]]).astype(np.float32), 0)
     require_near(found(backend, x, weight, long[3:]), values)
-    assert cublas_lt.calls == ["heuristic", "matmul"]  # a bias that begins at no 16 bytes
+    assert cublas_lt.calls == ["heuristic", "matmul"]  # the bias is not aligned to 16 bytes
 
 
 @pytest.mark.parametrize("which", ["heuristic", "matmul"])

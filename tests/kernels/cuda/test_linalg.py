@@ -1,8 +1,8 @@
-"""Linear algebra's CUDA twin, with LAPACK in the libraries' place, held against the CPU's.
+"""CUDA linear algebra, with LAPACK in place of the GPU libraries, against the CPU kernels.
 
 Only a GPU can show what cuSOLVER computes, and how it fails. These tests show that each kernel
-makes the right calls with the arguments that the library wants (tests/fibre_shim/lapack.py), and
-puts the results into the right place.
+makes the right calls with the arguments that the library requires (tests/fibre_shim/lapack.py), and
+stores the results in the right place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 def with_parts(x: np.ndarray) -> np.ndarray:
-    """Return complex numbers whose real parts are x; of square matrices, definite where x is."""
+    """Return complex numbers with real part x; a square definite matrix stays definite."""
     if not x.size or x.shape[-2] != x.shape[-1]:
         return x + 1j * x[..., ::-1] / 3
     skew = np.triu(x, 1)
@@ -52,7 +52,7 @@ def symmetric(*shape: int) -> np.ndarray:
 
 
 def pair(x: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Return x with one of its matrices replaced by one that cannot be computed."""
+    """Return x with one of its matrices replaced by a matrix that cannot be factorized."""
     x = x.copy()
     x[1] = bad
     return x
@@ -61,11 +61,11 @@ def pair(x: np.ndarray, bad: np.ndarray) -> np.ndarray:
 SINGULAR = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 7.0], [1.0, 2.0, 5.0]])
 INDEFINITE = np.diag([1.0, -1.0, 1.0])
 PIVOTS = np.array([[2, 3, 3], [3, 2, 3]], np.int32)
-# Pivots of blocks of one and of two rows, in columns.
+# Pivots of one-row and of two-row blocks, in columns.
 ROWS = np.array([[[1], [3], [3]], [[1], [-3], [-3]]], np.int32)
-# Kernels that the host computes: the device is waited for.
+# Kernels that run on the host, which waits for the device.
 BY_HOST = ("ldl", "ldl_solve")
-# kernel, inputs, results as (shape, dtype), numbers
+# Kernel, inputs, results as (shape, dtype), numbers.
 CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tuple[Any, ...]]] = [
     *[
         ("cholesky", [x], [(x.shape, "f8"), (x.shape[:-2], "i4")], (upper,))
@@ -145,13 +145,14 @@ CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tupl
     *[
         (name, [x], [((2, 3), "c16"), *[((2, 3, 3), "c16")] * (name == "eig"), ((2,), "i4")], ())
         for name in ("eig", "eigvals")
-        # Distinct eigenvalues: the vectors of repeated ones depend on the build of LAPACK.
+        # With distinct eigenvalues, since the vectors of repeated ones depend on the build of
+        # LAPACK.
         for x in (drawn(2, 3, 3), pair(drawn(2, 3, 3), np.full((3, 3), np.nan)))
     ],
 ]  # fmt: skip
 
 
-# Kernels with real results for complex inputs, and which result that is.
+# Kernels with a real result for complex inputs, and the index of that result.
 REAL = {"eigh": 0, "eigenvalues": 0, "singular_values": 0, "svd": 1, "pseudo_inverse": 1}
 REAL |= {"log_determinant": 0}
 
@@ -177,7 +178,7 @@ def run_on_cpu(call: tuple[Any, ...]) -> list[np.ndarray]:
 
 
 def run_on_cuda(call: tuple[Any, ...], stretch: int = 1) -> list[np.ndarray]:
-    """Return the twin's output, in memory of which only every `stretch`th element is its own."""
+    """Return the CUDA kernel's output in memory where it owns every `stretch`th element."""
     name, inputs, kinds, numbers = call
     rooms = [cupy.array(np.full((*shape, stretch), -7, dtype)) for shape, dtype in kinds]
     outs = [room[..., 0] for room in rooms]

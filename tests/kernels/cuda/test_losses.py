@@ -1,4 +1,4 @@
-"""Cross entropy of rows and negative log likelihoods, run by fibres, against the CPU's own."""
+"""CUDA cross entropy and negative log likelihood, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 

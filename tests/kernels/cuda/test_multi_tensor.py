@@ -1,4 +1,4 @@
-"""Programs over many tensors, run on the CPU by fibres, against the CPU's own kernel."""
+"""CUDA programs over many tensors, run on the CPU shim, against the CPU kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TWO_OF_THEM = "p = p * keep - rate * g"
 def both(
     program: Any, numbers: list[list[float]], given: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
-    """Return the arrays after the CPU's kernel and after the launches, and the kernels' names."""
+    """Return the arrays after the CPU kernel and after the launches, and the kernels' names."""
     on_cpu, on_cuda = ([one.copy() for one in given] for _ in range(2))
     cpu.apply(program, numbers, *on_cpu)
     launches = plan(program, numbers, on_cuda)
@@ -99,7 +99,7 @@ def test_nothing_is_launched_for_empty_rows() -> None:
 def test_numbers_of_the_device_are_read_by_row_unless_all_is_skipped(
     dtype: str, skip: float
 ) -> None:
-    rows = 200  # of two tables
+    rows = 200  # two tables of arguments
     given = arrays([(n % 5 + 1,) for n in range(rows)], 3, dtype)
     column = np.linspace(0.1, 0.9, rows)
     numbers = [0.25, None, 0.5]

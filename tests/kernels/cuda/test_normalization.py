@@ -1,4 +1,4 @@
-"""Layer norm, its gradient and RMS norm, run on the CPU by fibres, against the CPU's own."""
+"""CUDA layer norm, its gradient and RMS norm, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kernels.cuda.cpu_twins import cpu_twins
 cpu = cpu_twins("nn.normalization")
 
 TOLERANCE = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 2e-6, "float64": 1e-13}
-# Alone, in a warp, in a block, in registers and beyond them, by elements and by packs.
+# One element, a warp, a block, in registers and beyond them, by elements and by packs.
 LENGTHS = [1, 3, 31, 129, 1025, 1032, 8200]
 
 
@@ -36,7 +36,7 @@ def near(found: np.ndarray, expected: np.ndarray, dtype: Any) -> None:
 
 
 def check(x: np.ndarray, weight: Any, bias: Any, g: np.ndarray) -> None:
-    """Hold all three kernels to the CPU's, in three orders of threads."""
+    """Compare all three kernels with the CPU kernels, in three orders of threads."""
     row = (len(x), 1), WIDE.get(x.dtype, x.dtype)
     found: list[list[np.ndarray]] = []
     expected = [np.empty_like(x), np.empty(*row), np.empty(*row), np.empty_like(x)]

@@ -14,7 +14,7 @@ from tests.fibre_shim.driver import run_text
 from tests.properties import in_one_test
 
 ONLY_INTEGERS = {name for name in PRIMITIVES if name.startswith("bitwise")} | {"gcd"}
-# On a GPU an integer divided by zero is 0: a kernel cannot raise. The CPU raises.
+# On a GPU an integer divided by zero gives 0, since a kernel cannot raise. The CPU raises.
 DIVISIONS = {"floor_divide", "remainder", "fmod"}
 WHOLE = {"floor", "ceil", "trunc", "round", "abs", "sign", "neg", "square", "pow"} | {
     name for name in PRIMITIVES if PRIMITIVES[name].result == "bool"
@@ -27,7 +27,7 @@ OF_BOOL = {name for name in OF_BOOL if "shift" not in name} | {"eq", "ne", "wher
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 7.0, -3.0, 1e-30, 1e30, -1e30, 40.0]
-# Beside poles of digamma.
+# Close to the poles of digamma.
 EDGES += [-1e-30, -1e-10, -1 - 1e-6, -1 + 1e-6]
 REALS = [*EDGES, np.inf, -np.inf, np.nan, *np.linspace(-3.3, 3.4, 23)]
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13, "complex64": 2e-6, "complex128": 1e-13}
@@ -38,12 +38,12 @@ OF_COMPLEX = LOGICAL | set(
     tanh where
     """.split()  # noqa: SIM905
 )
-# Both parts of complex numbers are each of these: 1e10 is beyond what angles are reduced by easily.
+# Real and imaginary parts of complex numbers; 1e10 needs an exact reduction of angles.
 PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-30, 1e10, 40.0, -40.0, 0.1, -0.7]
 PARTS = [*PARTS, np.inf, -np.inf, np.nan]
-# Where sums of thousands of terms, or a difference quotient, make more of a last bit.
+# Sums of thousands of terms, or a difference quotient, amplify rounding errors.
 ROUGH = {"gamma_slope": 1e-10, "igamma": 1e-12, "igammac": 1e-12}
-# Python walks as many steps as a degree of 1e30 is allowed: at each fourth number.
+# Python takes one step per degree, up to the limit for 1e30, so test each fourth number.
 BY_STEPS = {"laguerre_polynomial_l", "legendre_polynomial_p"}
 
 
@@ -62,7 +62,7 @@ def samples(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     elif dtype.kind == "b":
         values = np.array([False, True])
     elif dtype.kind == "c":
-        # Not all beside all: of the second ones a few, with each part among them.
+        # Pair all values with only a few second ones, which contain each part.
         values = np.array([complex(re, im) for re in PARTS for im in PARTS], dtype)
         a, b = np.meshgrid(values, values[::11])
         return a.ravel().copy(), b.ravel().copy()
@@ -138,25 +138,25 @@ def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
 @in_one_test("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("name", sorted(OF_COMPLEX))
 def test_primitive_of_complex_numbers_is_its_cpu_twin(name: str, dtype: str) -> None:
-    """inf, NaN and signs of zeros are in the same part, where C99 says in which."""
+    """inf, NaN and signs of zeros are in the same part, where C99 specifies it."""
     a, b = samples(np.dtype(dtype))
     inside = np.ones(a.shape, bool)
     if name == "pow":
-        # Beside what is not finite NumPy goes by whatever C's cpow multiplies.
+        # Next to non-finite values, NumPy's result depends on the multiplications in C's cpow.
         inside = np.isfinite(a) & np.isfinite(b) & (abs(a) < 1e3) & (abs(b) < 10)
     elif name == "exp2":
-        inside = ~(abs(a.imag) == np.float32(1e10))  # NumPy rounds the angle on the way
+        inside = ~(abs(a.imag) == np.float32(1e10))  # NumPy rounds the angle before the reduction
     with np.errstate(all="ignore"):
         twin = expected(name, a[inside], b[inside]).astype(dtype)
     made, tolerance = results(np.dtype(dtype))[name][inside], TOLERANCE[dtype]
-    # NumPy's own logarithm is short by a digit in complex64.
+    # In complex64, NumPy's own logarithm is inexact in its last digit.
     tolerance *= 1e3 if name == "pow" else 1
     size = np.maximum(*[np.where(np.isfinite(p), abs(p), 0) for p in (twin.real, twin.imag)])
     least = 1e-16 if name == "log1p" else 1e-20  # NumPy adds 1 first
     for ours, theirs in ((made.real, twin.real), (made.imag, twin.imag)):
         with np.errstate(all="ignore"):
             near = abs(ours - theirs) <= tolerance * np.maximum(size, least)
-        # Beside NaN the sign of an infinity is anyone's.
+        # If the other part is NaN, the sign of an infinity is unspecified.
         near |= np.isinf(ours) & np.isinf(theirs) & np.isnan(twin)
         same = (ours == theirs) | near | (np.isnan(ours) & np.isnan(theirs))
         assert same.all(), (a[inside][~same][:4], b[inside][~same][:4], made[~same], twin[~same])

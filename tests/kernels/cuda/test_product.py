@@ -1,4 +1,4 @@
-"""Products of half types that stay in float32, through a cuBLAS that NumPy answers for."""
+"""Products of half types with float32 results, through a stand-in for cuBLAS based on NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastdist.kernels.cuda.linalg.product import multiply_wide
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.properties import in_one_test
 
-# How (n, h, rows, columns) lie in memory: axes from the farthest apart on.
+# Memory orders of (n, h, rows, columns), from the largest stride to the smallest.
 ORDERS = [(0, 1, 2, 3), (0, 1, 3, 2), (2, 0, 1, 3), (0, 2, 1, 3), (1, 3, 0, 2)]
 
 
@@ -26,7 +26,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 def matrices(backend: CudaBackend, shape: tuple[int, ...], order: Any, dtype: Any) -> Any:
-    """Return matrices on the host, and the same on the device in an order of axes."""
+    """Return matrices on the host, and the same on the device in the given order of axes."""
     random = np.random.default_rng(sum(shape))
     lies = random.standard_normal([shape[axis] for axis in order]).astype(dtype)
     back = tuple(np.argsort(order).tolist())
@@ -70,7 +70,7 @@ def test_what_cublas_cannot_go_over_is_copied_and_nothing_else(backend: CudaBack
     assert laid_out(x) is x and laid_out(x[:, :, 1:]) is not None
     turned = x.transpose((0, 1, 3, 2))
     assert laid_out(turned) is turned
-    # Heads between samples: no one step leads from each matrix to the next.
+    # With heads between samples, there is no single stride from each matrix to the next.
     apart = x.transpose((0, 2, 1, 3))
     assert laid_out(apart).flags.c_contiguous and not apart.flags.c_contiguous
     part = x[:, :, 1:]

@@ -1,4 +1,4 @@
-"""Stable orders by digits, run on the CPU by fibres, against NumPy's."""
+"""Stable CUDA sorts by digits, run on the CPU shim, against NumPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 def numbers_in_order(numbers: np.ndarray, high: int, seed: int) -> int:
-    """Hold an order to NumPy's; return the number of launches."""
+    """Compare an order with NumPy's; return the number of launches."""
     values, order = np.full((2, len(numbers)), -7)
     launches = plan_order_of_numbers(numbers, values, order, high)
     run(launches, seed)
@@ -67,7 +67,7 @@ def test_chunks_of_several_tiles_are_ordered(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_many_chunks_are_added_up_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A block of `begin` takes 256 of them at a time.
+    # A block of `begin` processes 256 of them at a time.
     monkeypatch.setattr(radix, "_TILES", {32: 16, 64: 8})
     launches = plan_order_of_numbers(*[Scratch((5000,), np.dtype(np.int64))] * 3, 9)
     assert [one.grid for one in launches] == [(313, 1), (256, 1), (313, 1)]
@@ -89,7 +89,7 @@ DTYPES = [
 
 
 def values_of(dtype: Any, shape: tuple[int, int]) -> np.ndarray:
-    """Return values with equals among them, and all that a dtype has of extremes."""
+    """Return values with duplicates, and all extreme values of a dtype."""
     dtype = np.dtype(dtype)
     x = RNG.integers(-40, 40, shape).astype(np.float64)
     if dtype.kind in "iu":
@@ -104,7 +104,7 @@ def values_of(dtype: Any, shape: tuple[int, int]) -> np.ndarray:
 
 
 def in_order(x: np.ndarray, *, descending: bool) -> np.ndarray:
-    """Return NumPy's order: its stable sort has NaN last, and -0 equal to 0."""
+    """Return NumPy's order: its stable sort puts NaN last, and treats -0 and 0 as equal."""
     plain = x.astype(np.float64) if np.dtype(x.dtype).kind not in "iub" else x
     if not descending:
         return np.argsort(plain, -1, kind="stable")
@@ -126,7 +126,7 @@ def test_rows_of_every_dtype_are_ordered(
 ) -> None:
     x = values_of(dtype, shape)
     expected = in_order(x, descending=descending)
-    # A launch takes long for long rows: one order of threads, another one where descending.
+    # Launches for long rows are slow, so try one order of threads per sort direction.
     seeds = SEEDS if shape[1] < 1000 else SEEDS[descending : descending + 1]
     for seed in seeds:
         order = np.full(shape, -7)
@@ -172,8 +172,8 @@ def test_only_long_rows_that_are_many_are_selected_from() -> None:
     single, double = np.dtype(np.float32), np.dtype(np.float64)
     assert can_select((16, 4097), single, 4096) and can_select((16, 2049), double, 2048)
     for shape, dtype, count in (
-        ((15, 1 << 20), single, 3),  # a block for each would leave most of a GPU idle
-        ((16, 4096), single, 3),  # one launch orders it
+        ((15, 1 << 20), single, 3),  # with a block per row, most of a GPU would be idle
+        ((16, 4096), single, 3),  # one launch sorts it
         ((16, 4097), single, 4097),
         ((16, 4097), single, 0),
         ((16, 2049), double, 2049),

@@ -1,4 +1,4 @@
-"""Numbers evenly apart, run on the CPU by fibres, against the CPU's kernel, to the last bit."""
+"""CUDA linspace, run on the CPU shim, equals the CPU kernel to the last bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear recurrences, run on the CPU by fibres, against the CPU's own and their definition."""
+"""CUDA linear recurrences, run on the CPU shim, against the CPU kernel and the definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
 
 
 def by_definition(factor: np.ndarray, x: np.ndarray, *, backwards: bool) -> np.ndarray:
-    """Return y along the last axis, number by number in float64."""
+    """Return y along the last axis, computed element by element in float64."""
     y = x.astype(np.float64)
     n = x.shape[-1]
     with np.errstate(all="ignore"):
@@ -28,7 +28,7 @@ def by_definition(factor: np.ndarray, x: np.ndarray, *, backwards: bool) -> np.n
 
 
 def check(factor: np.ndarray, x: np.ndarray, axis: int, orders: tuple[int, ...] = SEEDS) -> None:
-    """Hold both twins against the definition, the one of CUDA for these orders of threads."""
+    """Compare both twins with the definition, the CUDA kernel in these orders of threads."""
     tolerance = TOLERANCE[x.dtype.name]
     for backwards in (False, True):
         last = [np.moveaxis(array, axis, -1) if array.ndim else array for array in (factor, x)]
@@ -58,7 +58,7 @@ def test_rows_of_any_length(rows: int, length: int) -> None:
 
 
 def test_a_row_longer_than_the_pieces_of_the_cpu() -> None:
-    # Other orders of threads are tried where rows are shorter.
+    # Shorter rows test other orders of threads.
     check(*sample((17_000,)), 0, SEEDS[:1])
 
 
@@ -73,7 +73,7 @@ def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
 
 def test_a_chunk_whose_line_is_not_finite_is_walked() -> None:
     factor, x = np.full((5, 2_000), 1e200), np.zeros((5, 2_000))
-    # Before the first value the product of factors overflows; behind it factors shrink y again.
+    # Before the first value the product of factors overflows; after it, factors shrink y again.
     x[0, 1_700] = 1.0
     factor[0, 1_701:] = 1e-3
     factor[1] = 0.5

@@ -1,4 +1,4 @@
-"""Gamma, Poisson and binomial numbers made on cuda are the CPU's, but for roundings."""
+"""Gamma, Poisson and binomial numbers on cuda equal the CPU's up to rounding."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def narrowed(numbers: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def require_equal(name: str, given: tuple[Any, ...], *part: int) -> None:
-    # In float64, in which NumPy knows NaN.
+    # In float64, since NumPy does not compare NaNs of every dtype as equal.
     found, wanted = (make(name, given, *part).astype(np.float64) for make in (drawn, expected))
     np.testing.assert_array_equal(found, wanted)
 
 
 def values(count: int, low: float, high: float, dtype: Any) -> np.ndarray[Any, Any]:
-    """Return numbers of all magnitudes, and odd ones among them."""
+    """Return numbers of all magnitudes, including odd ones."""
     found = np.exp(np.random.default_rng(count).uniform(np.log(low), np.log(high), count))
     found[5 : 5 + len(ODD)] = ODD[: max(0, len(found) - 5)]
     return narrowed(found, dtype)
@@ -134,7 +134,7 @@ def test_what_users_draw_is_made_there_without_copies_or_waits(
 @pytest.mark.usefixtures("cuda")
 def test_a_graph_draws_anew_at_each_replay() -> None:
     rate = fd.full((40,), 30.0, device="cuda")
-    fd.poisson(rate)  # compiled before
+    fd.poisson(rate)  # compiles before the capture
     graph = fd.cuda.CUDAGraph()
     fd.cuda.manual_seed(7)
     with fd.cuda.graph(graph):

@@ -1,4 +1,4 @@
-"""Running sums, products, log-sums and extremes, run by fibres, against the CPU's own."""
+"""CUDA cumulative sums, products, log-sums and extremes, run on the CPU shim, against the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLERANCE = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-14, "int64": 0}
 
 
 def check(x: np.ndarray, axis: int) -> None:
-    """Hold both kernels against their twins, for three orders of threads."""
+    """Compare both kernels with their twins, in three orders of threads."""
     tolerance = TOLERANCE[x.dtype.name]
     for twin, joined in JOINED.items():
         if joined == "LOG_SUM" and x.dtype.kind != "f":
@@ -33,7 +33,7 @@ def check(x: np.ndarray, axis: int) -> None:
 
 
 def sample(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
-    """Return numbers about 1, so that long products neither vanish nor overflow."""
+    """Return numbers near 1, so that long products neither vanish nor overflow."""
     return np.random.default_rng(0).uniform(0.95, 1.05, shape).astype(dtype)
 
 
@@ -48,7 +48,7 @@ LONG = [(1, 20_000, 1), (2, 5_000, 1), (9, 1_100, 1), (1, 3_000, 70), (1, 2_000,
 
 @pytest.mark.parametrize("shape", LONG)
 def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
-    # So near to 1 that no product becomes denormal.
+    # So close to 1 that no product becomes denormal.
     x = 1 + (sample(shape) - 1) / 100
     check(x[:, ::-1], 1)
     out = np.empty_like(x)
@@ -99,7 +99,7 @@ def test_a_0d_array_is_a_row_of_one(value: float) -> None:
 
 
 def check_extremes(x: np.ndarray, axis: int) -> None:
-    """Hold both kernels against their twins, for three orders of threads."""
+    """Compare both kernels with their twins, in three orders of threads."""
     for twin in (cpu.cummax, cpu.cummin):
         expected, places = np.empty(x.shape, x.dtype), np.empty(x.shape, np.int64)
         twin(x, expected, places, axis)

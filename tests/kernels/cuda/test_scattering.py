@@ -1,4 +1,4 @@
-"""Reduction of elements that share an index, run on the CPU by fibres, against the CPU's kernel."""
+"""CUDA reductions of elements with equal indices, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reduced(
     include_self: bool,
     seed: int,
 ) -> list[Launch]:
-    """Reduce src into out and return the launches of it; NumPy sorts in CuPy's place."""
+    """Reduce src into out, with NumPy's sort in place of CuPy's; return the launches."""
     numbers = np.empty((index.size,), np.int64)
     run(plan_numbers(index, numbers, out, axis), seed)
     order = np.argsort(numbers, kind="stable")

@@ -1,4 +1,4 @@
-"""Searches in sorted rows and for true elements, run by fibres, against the CPU's kernels."""
+"""CUDA searches in sorted rows and for true elements, run on the CPU shim, against the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax kernels, run on the CPU by fibres, against the CPU's own."""
+"""CUDA softmax kernels, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-14}
 
 
 def check(x: np.ndarray, axis: int) -> None:
-    """Hold both kernels against their twins, for three orders of threads."""
+    """Compare both kernels with their twins, in three orders of threads."""
     tolerance = TOLERANCE[x.dtype.name]
     for twin in (cpu.softmax, cpu.log_softmax):
         expected = np.empty(x.shape, x.dtype)

@@ -1,4 +1,4 @@
-"""Entries added up, run on the CPU by fibres, against the CPU's own kernels."""
+"""CUDA sums of sparse entries, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of touched rows, run on the CPU by fibres, against the CPU's own kernels."""
+"""CUDA optimizer steps of touched rows, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of neighbours by weight, run on the CPU by fibres, against the CPU's own kernel."""
+"""CUDA weighted sums of neighbours, run on the CPU shim, against the CPU kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ cpu = cpu_twins("nn.weighted_neighbours")
 def tables(
     lengths: tuple[int, ...], counts: tuple[int, ...], real: str
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Return uneven taps of three axes, those that there are not first, and how many there are."""
+    """Return random tables for up to three axes: starts and positions, weights, and tap counts."""
     random = np.random.default_rng(0)
     parts, weights, taps = [], [], []
     for length, count in zip(lengths, counts, strict=True):
@@ -38,7 +38,7 @@ def check(x: np.ndarray, counts: tuple[int, ...], real: str) -> None:
     expected, out = np.empty(shape, x.dtype), np.full(shape, 99, x.dtype)
     cpu.weigh(x, table, weights, expected, taps)
     run(plan_weigh(x, table, weights, out, taps), 0)
-    # Small whole numbers, so that the sums are exact in any order.
+    # Small integers, so that sums are exact in any order.
     np.testing.assert_array_equal(out, expected)
 
 

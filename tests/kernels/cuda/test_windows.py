@@ -1,4 +1,4 @@
-"""Windows, run on the CPU by fibres, against the CPU's own kernels."""
+"""CUDA windows, run on the CPU shim, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADAPTIVE = (0, 0, 0, 0)
 
 
 def numbers(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
-    """Return numbers among which many are alike."""
+    """Return numbers with many duplicates."""
     return np.random.default_rng(0).integers(-3, 9, shape).astype(dtype)
 
 
@@ -27,7 +27,7 @@ def counts_of(space: tuple[int, ...], windows: tuple[tuple[int, ...], ...]) -> t
 
 
 def check(x: np.ndarray, windows: tuple[tuple[int, ...], ...], counts: tuple[int, ...]) -> None:
-    """Hold all three kernels against their twins."""
+    """Compare all three kernels with their twins."""
     shape = (*x.shape[: -len(windows)], *counts)
     expected, where = np.empty(shape, x.dtype), np.empty(shape, np.int64)
     cpu.largest(x, expected, where, windows)

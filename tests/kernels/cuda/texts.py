@@ -1,4 +1,4 @@
-"""All CUDA texts that fastdist can make a GPU run, by name; test_compile.py compiles them."""
+"""All CUDA sources that fastdist can generate, by name; test_compile.py compiles them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ F16, F32, F64 = map(np.dtype, ("float16", "float32", "float64"))
 I32, I64, BOOL = map(np.dtype, ("int32", "int64", "bool"))
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 REAL = [dtype for dtype in C_TYPES if dtype not in COMPLEX]
-# Beside the ops': every dtype, numbers by value, mixed dtypes.
+# In addition to those of ops: every dtype, scalars, mixed dtypes.
 BODIES = {
     "x * y - x": ("x y", list(C_TYPES)),
     "where(c, x, y)": ("c x y", list(C_TYPES)),
@@ -70,13 +70,13 @@ BODIES = {
 
 @functools.cache
 def texts() -> dict[str, str]:
-    """Return every text. One that a dtype alone does not tell adds a function texts_of_... here."""
+    """Return all sources. A new kind of source needs a function texts_of_... in this file."""
     makers = [maker for name, maker in globals().items() if name.startswith("texts_of_")]
     return {name: text for maker in makers for name, text in maker()}
 
 
 def texts_of_ops() -> Iterator[tuple[str, str]]:
-    """Yield the forward and backward texts of every pointwise op of the table."""
+    """Yield the forward and backward sources of every pointwise op in the table."""
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
@@ -96,7 +96,7 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_tails() -> Iterator[tuple[str, str]]:
-    """Yield the gradients that keep their tails, in the dtype that takes them."""
+    """Yield gradients that keep their tails, in the dtype that supports tails."""
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
@@ -107,8 +107,9 @@ def texts_of_tails() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_dtypes() -> Iterator[tuple[str, str]]:
-    """Yield the texts of each function source_of_* that needs only a floating dtype, for all values
-    of its other arguments.
+    """Yield the sources of functions source_of_* that need only a floating dtype.
+
+    They are generated for all values of the other arguments.
     """
     for path in sorted(KERNELS.rglob("*.py")):
         parts = path.relative_to(KERNELS).with_suffix("").parts
@@ -128,7 +129,7 @@ def texts_of_dtypes() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_complex_ops() -> Iterator[tuple[str, str]]:
-    """Yield the texts, forward and backward, of every pointwise op that takes complex numbers."""
+    """Yield the forward and backward sources of every pointwise op of complex numbers."""
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
@@ -142,7 +143,7 @@ def texts_of_complex_ops() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_casts() -> Iterator[tuple[str, str]]:
-    """Yield copies of complex numbers into every dtype, and of every dtype into theirs."""
+    """Yield copies of complex numbers to every dtype, and of every dtype to complex numbers."""
     body = parse("x", ("x",))
     for dtype in COMPLEX:
         for other in [*C_TYPES, BF16]:
@@ -171,7 +172,7 @@ def texts_of_bodies() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_reductions() -> Iterator[tuple[str, str]]:
-    """Yield every fold of every dtype that it takes, and what chunks need."""
+    """Yield every reduction for each of its dtypes, and the sources that combine chunks."""
     whole = ("Adding", "Multiplying", "Counting", "Holding<true>", "Holding<false>")
     extremes = [f"{fold}<{way}>" for fold in ("Extreme", "Place", "Placing") for way in WAYS]
     orders = ("NONZERO", "ABSOLUTE", "EUCLIDEAN", "POWER", "LARGEST", "SMALLEST")
@@ -224,7 +225,7 @@ def texts_of_softmax() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_rows() -> Iterator[tuple[str, str]]:
-    """Yield norms of rows and losses of them, with rows in registers and beyond."""
+    """Yield norms and losses of rows, with rows in registers and beyond them."""
     for dtype in (F16, BF16, F32, F64):
         for held in (0, 16):
             norms = source_of_normalization(dtype, dtype, dtype, held, 16 // dtype.itemsize)
@@ -245,7 +246,7 @@ def texts_of_rows() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_places() -> Iterator[tuple[str, str]]:
-    """Yield reads and writes at places, and moves along axes."""
+    """Yield reads and writes at indices, and moves along axes."""
     for dtype in [*C_TYPES, BF16]:
         yield f"places of {dtype}", source_of_indexing(dtype, 2, I32)
         yield f"places of {dtype} at once", source_of_indexing(dtype, 2, at_once=True)
@@ -255,7 +256,7 @@ def texts_of_places() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_orders() -> Iterator[tuple[str, str]]:
-    """Yield the orders of every dtype, and of numbers of few digits."""
+    """Yield sorts for every dtype, and of integers with few digits."""
     for dtype in [*REAL, BF16]:
         yield f"order of {dtype}", source_of_radix(dtype, max(32, 8 * dtype.itemsize))
         yield (
@@ -270,19 +271,19 @@ def texts_of_orders() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_swaps() -> Iterator[tuple[str, str]]:
-    """Yield what makes a permutation of swaps."""
+    """Yield the source that converts swaps to a permutation."""
     yield "swaps of rows", text_of_swaps()
 
 
 def texts_of_random_numbers() -> Iterator[tuple[str, str]]:
-    """Yield draws into every dtype; complex numbers are drawn by their parts."""
+    """Yield random draws for every dtype; complex numbers are drawn part by part."""
     for dtype in [*REAL, BF16]:
         yield f"random {dtype}", source_of_random(dtype, 2, is_long=False)
         yield f"random {dtype} of 64 bits", source_of_random(dtype, is_long=True)
 
 
 def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
-    """Return operands of one dtype; bool for names that stand as conditions only."""
+    """Return operands of one dtype; bool for names that only appear as conditions."""
     calls = [node for node in walk(body.tree) if isinstance(node, Call)]
     conditions = {node.args[0] for node in calls if node.primitive == "where"}
     used = [name for name in body.names if name in body.used]
@@ -290,7 +291,7 @@ def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
 
 
 def texts_of_scans() -> Iterator[tuple[str, str]]:
-    """Yield running sums, products and extremes in the dtypes they compute in, and recurrences."""
+    """Yield cumulative sums, products and extremes in their compute dtypes, and recurrences."""
     for dtype in COMPLEX:
         yield f"cumsum {dtype}", source_of_scan(dtype, joined="SUM")
         yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, joined="PRODUCT")
@@ -332,7 +333,7 @@ def texts_of_programs() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_float8() -> Iterator[tuple[str, str]]:
-    """Yield casts from and to the float8 types, and what moves them."""
+    """Yield casts from and to float8 types, and moves of float8 elements."""
     same = parse("x", ("x",))
     for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"):
         float8 = getattr(all_dtypes, f"float8_{name}").numpy
@@ -362,7 +363,7 @@ def texts_of_cells() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_convolutions() -> Iterator[tuple[str, str]]:
-    """Yield convolutions without columns, and patches laid out as columns, of integers."""
+    """Yield convolutions without columns, and patches copied into columns, for integers."""
     yield f"convolution {I64}", source_of_convolution(I64)
     yield f"convolution {I64} of many", source_of_convolution(I64, wide=True)
     yield f"patches {I64}", source_of_patches(I64)
@@ -370,7 +371,7 @@ def texts_of_convolutions() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_planes() -> Iterator[tuple[str, str]]:
-    """Yield windows, their averages and sums by weight, of integers."""
+    """Yield windows, their averages and weighted sums, for integers."""
     for dtype in (I32, np.dtype(np.uint8), I64):
         yield f"windows {dtype}", source_of_windows(dtype)
     yield f"averages {I64}", source_of_averages(I64)
@@ -379,13 +380,13 @@ def texts_of_planes() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_sparse() -> Iterator[tuple[str, str]]:
-    """Yield the sums of entries of sparse tensors, of integers."""
+    """Yield sums of the entries of sparse tensors, for integers."""
     yield f"sparse {I64}", source_of_sparse(I64)
     yield f"sparse {I64} of two axes", source_of_sparse(I64, 2)
 
 
 def texts_of_attention() -> Iterator[tuple[str, str]]:
-    """Yield attention of long rows and short ones, with masks of bools and of numbers."""
+    """Yield attention with long and short rows, with bool masks and numeric masks."""
     for dtype in (F16, BF16, F32, F64):
         for mask in (None, np.dtype(np.bool_), WIDE.get(dtype, dtype)):
             for held in (0, 4):
@@ -396,7 +397,7 @@ def texts_of_attention() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_attention_in_tiles() -> Iterator[tuple[str, str]]:
-    """Yield attention in tiles of each shape, plain and with all that there may be besides."""
+    """Yield attention for each shape of tiles, plain and with all options."""
     kernels = {"tiles": TILES, "by_query": BY_QUERY, "by_key": BY_KEY}
     for dtype, (kernel, kinds) in itertools.product((F32, F64), kernels.items()):
         for tiles in kinds[dtype.itemsize]:

@@ -1,5 +1,5 @@
-"""python -m tests.kernels.guarded FIRST COUNT [WARM]: makes COUNT calls, of all kinds in turn.
-python -m tests.kernels.guarded NAME NUMBER: repeats one, in this process.
+"""python -m tests.kernels.guarded FIRST COUNT [WARM]: makes COUNT calls, cycling through all kinds.
+python -m tests.kernels.guarded NAME NUMBER: repeats one call in this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random arguments of guarded calls: shapes, layouts and indices, some of them wrong."""
+"""Random arguments for guarded calls: shapes, layouts and indices, some of them invalid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastdist as fd
 
 T = TypeVar("T")
 
-# Numbers that no index, size or stride may be in most calls.
+# Numbers that are invalid as an index, size or stride in most calls.
 EXTREMES = (
     -1, -2, 0, 1, 2, 1000, 4095, 4096, 65536, 10**6, 10**9, 2**31 - 1, 2**31, -(2**31), 2**32,
     2**33 + 1, -(2**33), 2**62, -(2**62), 2**63 - 1, -(2**63), -(2**63) + 1,
@@ -20,11 +20,11 @@ EXTREMES = (
 
 
 class WrongResult(Exception):
-    """A call gave what it must not give."""
+    """A call returned an impossible result."""
 
 
 class Call(NamedTuple):
-    """A call, and whether its numbers are wrong, so that it must raise; None: it may."""
+    """A call, and whether it must raise because of invalid numbers; None means that it may."""
 
     run: Callable[[], Any]
     is_wrong: bool | None = None
@@ -34,19 +34,20 @@ KINDS: dict[str, Callable[[Draw], Call]] = {}
 
 
 def kind(make: Callable[[Draw], Call]) -> Callable[[Draw], Call]:
-    """Enter a maker of calls under its name."""
+    """Register a function that creates calls, under its name."""
     KINDS[make.__name__] = make
     return make
 
 
 class Draw:
-    """Random choices of one call, repeated by its name and number."""
+    """Random choices for one call, reproducible from its name and number."""
 
     def __init__(self, name: str, number: int, *, only_right: bool = False) -> None:
         self.random = random.Random(f"{name} {number}")
         self.numpy = np.random.default_rng(self.random.getrandbits(63))
         self._only_right = only_right
-        # The first calls, those of each day, are of one dtype: each has kernels to be compiled.
+        # The first calls, which ordinary runs make, use one dtype, since each dtype compiles
+        # kernels.
         self._dtypes = ["f4"] if number < 30 else ["f4", "f4", "f4", "f8"]
 
     def chance(self, probability: float) -> bool:
@@ -56,11 +57,11 @@ class Draw:
         return self.random.choice(values)
 
     def number(self, low: int, high: int) -> int:
-        """Return an integer from low to high, both included."""
+        """Return an integer from low to high, inclusive."""
         return self.random.randint(low, high)
 
     def length(self, *, large: bool | None = None) -> int:
-        """Return the length of an axis: small, or enough for a kernel's vectors and threads."""
+        """Return an axis length: small, or large enough for a kernel's vectors and threads."""
         large = self.chance(0.35) if large is None else large
         return self.number(60, 260) if large else self.number(1, 9)
 
@@ -69,13 +70,13 @@ class Draw:
         return tuple(self.length(large=large) for _ in range(count))
 
     def wrong_or(self, value: int, probability: float = 0.3) -> int:
-        """Return value, or now and then what it cannot be."""
+        """Return value, or an invalid number with this probability."""
         if self._only_right or not self.chance(probability):
             return value
         return self.pick((*EXTREMES, -value, value + 1, value - 1))
 
     def array(self, shape: Sequence[int], dtype: str) -> np.ndarray:
-        """Return whole numbers from 1 to 7, in one of several layouts."""
+        """Return integers from 1 to 7, in one of several layouts."""
         count = int(np.prod(shape))
         return self.laid_out((np.arange(count) % 7 + 1).astype(dtype).reshape(shape))
 
@@ -94,14 +95,14 @@ class Draw:
         return np.array(array[..., ::-1])[..., ::-1]
 
     def tensor(self, *shape: int, dtype: str = "", grad: float = 0.0) -> fd.Tensor:
-        """Return a tensor that requires a gradient with that probability."""
+        """Return a tensor that requires a gradient with probability grad."""
         made = fd.from_numpy(self.array(shape, dtype or self.pick(self._dtypes)))
         return made.requires_grad_() if self.chance(grad) else made
 
     def indices(
         self, shape: Sequence[int], high: int, low: int = 0, dtype: str = "i8", wrong: float = 0.5
     ) -> fd.Tensor:
-        """Return indices from low to below high, one of which is wrong with that probability."""
+        """Return indices in [low, high); with probability wrong, one of them is out of range."""
         array = np.zeros(shape, dtype)
         if array.size:
             array[...] = self.numpy.integers(low, max(high, low + 1), shape)
@@ -119,18 +120,18 @@ class Draw:
 
 
 def outside(indices: fd.Tensor, high: int, low: int = 0) -> bool:
-    """Return whether an index is below low or not below high."""
+    """Return whether any index is outside [low, high)."""
     array = indices.numpy()
     return bool(((array < low) | (array >= high)).any())
 
 
 def outside_both_ways(indices: fd.Tensor, length: int) -> bool:
-    """Return whether an index is wrong where negative ones count from the end."""
+    """Return whether an index is out of range, if negative ones count from the end."""
     return outside(indices, length, -length)
 
 
 def with_backward(run: Callable[[], Any], *leaves: fd.Tensor) -> Callable[[], Any]:
-    """Return a call that also computes gradients, of leaves that require them."""
+    """Return a call that also computes gradients of those leaves that require them."""
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
 
     def run_both() -> Any:
@@ -145,7 +146,7 @@ def with_backward(run: Callable[[], Any], *leaves: fd.Tensor) -> Callable[[], An
 
 
 def tensors_in(found: Any) -> Iterator[fd.Tensor]:
-    """Yield the tensors of a result."""
+    """Yield the tensors in a result."""
     if isinstance(found, fd.Tensor):
         yield found
     elif isinstance(found, (list, tuple)):

@@ -90,7 +90,7 @@ def index_put(draw: Draw) -> Call:
 
 @kind
 def many_places(draw: Draw) -> Call:
-    """Draw as many places as compiled loops serve, in matrices or along their rows."""
+    """Draw enough indices that compiled loops are used, in matrices or along their rows."""
     rows, columns = draw.lengths(2)
     x, count = draw.tensor(rows, columns, dtype="f4", grad=0.5), draw.number(4096, 4200)
     i, j = draw.indices([count], rows, dtype=draw.index_dtype()), draw.indices([count], columns)

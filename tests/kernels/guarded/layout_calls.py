@@ -1,4 +1,4 @@
-"""Calls that make views, sizes and strides out of numbers."""
+"""Calls that create views, sizes and strides from numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import fastdist as fd
 
 from .draw import EXTREMES, Call, Draw, kind, with_backward
 
-# More elements than this are not read: that would take seconds.
+# Larger results are not read, since that would take seconds.
 _READABLE = 10**5
 
 
 def _read(found: Any) -> Any:
-    """Return copies of views, so that all that they show is read."""
+    """Return copies of views, so that all their memory is read."""
     if isinstance(found, (tuple, list)):
         return [_read(one) for one in found]
     return found.clone() if found.numel() <= _READABLE else None
@@ -206,7 +206,7 @@ def sizes(draw: Draw) -> Call:
         lambda: fd.sparse_coo_tensor(size=(a, b, c)),
         lambda: fd.signal.windows.gaussian(a),
     ]
-    # Numbers in between are right, but take time and memory.
+    # Other numbers in between are valid, but need much time and memory.
     is_slow = any(10**4 < abs(n) < 2**33 for n in (a, b, c)) or abs(a) in EXTREMES[5:9]
     return Call(lambda: None) if is_slow else Call(draw.pick(calls))
 

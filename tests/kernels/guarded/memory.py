@@ -1,11 +1,11 @@
-"""NumPy's memory between two pages that nobody may touch: a step beyond its end is a signal."""
+"""NumPy arrays between two inaccessible pages: an access beyond their end raises a signal."""
 
-# [forbidden page | canaries, header, numbers, canaries up to 16 bytes | forbidden page]
+# [inaccessible page | canaries, header, data, canaries up to 16 bytes | inaccessible page]
 #
-# The numbers end at the last page, so that a read or write behind them ends the process. In front
-# of them lie canaries and a header whose sign covers its other words; both are compared as NumPy
-# gives memory back. New memory holds the canary
-# as well, unless NumPy wants zeros: a result that holds it has a number that nobody wrote.
+# The data ends at the last page, so a read or write behind it ends the process. In front of it are
+# canaries and a header with a checksum of its own fields; both are checked when NumPy frees the
+# memory. New memory is filled with the canary value too, unless NumPy requests zeros, so a canary
+# in a result means that an element was never written.
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _CANARIES: Final = int.from_bytes(bytes([CANARY] * 8), "little", signed=True)
 _PAGE: Final = 4096
 _HEADER: Final = 32
 _SIGN: Final = 0x6A5DED0
-# Where in the state lies what.
+# Positions in the state.
 _ALLOCATIONS: Final = 0
 _CHANGED: Final = 1
-_LEFT: Final = 2  # allocations until one fails; below 0 none does, at -2 one has
+_LEFT: Final = 2  # allocations until one fails; -1: none will fail, -2: one has failed
 
 _load: Any = machine.LOAD["int64"]
 _store: Any = machine.STORE["int64"]
@@ -46,7 +46,7 @@ _PRIVATE_ANONYMOUS: Final = 0x22
 
 
 class Guard:
-    """A maker of guarded memory; it is never deleted, as arrays may outlive everything."""
+    """An allocator of guarded memory; it is never deleted, because arrays may outlive all."""
 
     def __init__(self) -> None:
         self._words = np.array([0, 0, -1])
@@ -67,7 +67,7 @@ class Guard:
             memory._keep_for_ever(kept)
 
     def serve(self) -> None:
-        """Let arrays that this thread makes from now on lie in guarded memory."""
+        """Allocate arrays of this thread in guarded memory from now on."""
         memory._lines = lambda: np.empty  # type: ignore[assignment]
         memory._block = np.empty  # type: ignore[assignment]
         python: Any = memory._python()
@@ -81,13 +81,11 @@ class Guard:
         set_handler(python.PyCapsule_New(ctypes.byref(self._handler), memory._CAPSULE, None))
 
     def num_allocations(self) -> int:
-        """Return how many arrays have got memory."""
+        """Return the number of allocations."""
         return int(self._words[_ALLOCATIONS])
 
     def fail_at(self, number: int | None) -> None:
-        """Have no memory for the allocation of a number from now on, counted from 0, or for none
-        of them.
-        """
+        """Make the allocation with this number fail, counted from 0 from now on; None: none."""
         self._words[_LEFT] = -1 if number is None else number
 
     def has_failed(self) -> bool:
@@ -95,7 +93,7 @@ class Guard:
         return bool(self._words[_LEFT] == -2)
 
     def num_changed(self) -> int:
-        """Return of how many arrays the canaries were changed."""
+        """Return the number of arrays whose canaries were changed."""
         return int(self._words[_CHANGED])
 
 
@@ -137,7 +135,7 @@ def _map(state: int, size: int, value: int) -> int:
     end = mapping + (pages + 1) * _PAGE
     numbers = end - room
     _memset(mapping + _PAGE, CANARY, numbers - mapping - _PAGE)
-    if value != 0:  # new pages are zero
+    if value != 0:  # new pages are zero already
         _memset(numbers, value, size)
     _memset(numbers + size, CANARY, room - size)
     _store(numbers - 32, 0, mapping)
@@ -155,11 +153,11 @@ def _give(state: int, numbers: int, _: int) -> None:
 
 @compiled(alone=False)
 def _unmap(state: int, numbers: int) -> None:
-    """Compare the canaries around numbers, and give the system their memory back."""
+    """Check the canaries around an array, and return its memory to the system."""
     mapping, length, size = _load(numbers - 32, 0), _load(numbers - 24, 0), _load(numbers - 16, 0)
     if _load(numbers - 8, 0) != _SIGN ^ mapping ^ length ^ size:
         _store(state, _CHANGED, _load(state, _CHANGED) + 1)
-        return  # where it begins is lost
+        return  # the start of the mapping is unknown
     is_whole = True
     for place in range(mapping + _PAGE, numbers - _HEADER, 8):
         is_whole = is_whole and _load(place, 0) == _CANARIES

@@ -1,4 +1,4 @@
-"""Calls along rows: orders, sums, products, spectra and steps of optimisers."""
+"""Calls along rows: sorts, sums, products, spectra and optimizer steps."""
 
 from __future__ import annotations
 

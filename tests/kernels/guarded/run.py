@@ -1,8 +1,8 @@
-"""Guarded calls in forked processes, and what was wrong with any of them."""
+"""Make guarded calls in forked processes, and report their faults."""
 
-# Kernels are loaded before the fork, by calls whose numbers are right, and one process makes all
-# calls: a process for each would spend its time with loading. If a call ends the process, the next
-# one goes on behind it.
+# Valid calls load the kernels before the fork, and one process makes all calls, since a process per
+# call would spend its time loading. If a call ends the process, the next process continues after
+# it.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .draw import KINDS, Call, Draw, tensors_in
 from .memory import CANARY, Guard
 
 _FAMILIES = index_calls, layout_calls, loss_calls, row_calls, shape_calls, window_calls
-# A call may raise errors in words. Others, such as an AttributeError, are mistakes of ours.
+# Errors that a call may raise, with a message. Others, such as AttributeError, are our bugs.
 ERRORS = (
     RuntimeError,
     ValueError,
@@ -33,7 +33,7 @@ ERRORS = (
     OverflowError,
     NotImplementedError,
     MemoryError,
-    AssertionError,  # of multi_head_attention_forward, as in PyTorch
+    AssertionError,  # from multi_head_attention_forward, as in PyTorch
 )
 _LIMIT_S = 60
 _MEMORY_BYTES = 1 << 30
@@ -42,7 +42,7 @@ Place = tuple[str, int]
 
 
 def places(first: int, count: int) -> list[Place]:
-    """Return count calls, each a kind and a number, all kinds in turn."""
+    """Return count calls as pairs of kind and number, cycling through the kinds."""
     every = ((name, number) for number in itertools.count(first) for name in KINDS)
     return list(itertools.islice(every, count))
 
@@ -72,7 +72,7 @@ def failures(calls: list[Place], warm: int = 0) -> Iterator[str]:
 
 
 def make(name: str, number: int, *, only_right: bool = False) -> Call:
-    """Return a call of a kind; its number repeats it, draws included."""
+    """Return a call of a kind; the number determines all random choices."""
     draw = Draw(name, number, only_right=only_right)
     fd.manual_seed(draw.number(0, 2**31))
     return KINDS[name](draw)
@@ -81,7 +81,7 @@ def make(name: str, number: int, *, only_right: bool = False) -> Call:
 def fault_of(
     call: Call, guard: Guard, show: Callable[[str], object] = lambda _: None
 ) -> str | None:
-    """Make one call, show its end, and return its fault, if any."""
+    """Make one call, show its outcome, and return its fault, if any."""
     changed = guard.num_changed()
     error, found = None, None
     try:
@@ -90,7 +90,7 @@ def fault_of(
     except ERRORS as raised:
         error = raised
         show(f"{type(error).__name__}: {error}\n")
-        error.__traceback__ = None  # it holds arrays, whose canaries are compared at their end
+        error.__traceback__ = None  # it holds arrays, whose canaries are checked when freed
     except Exception as raised:
         return f"raised {type(raised).__name__}: {raised}"
     if call.is_wrong is False and error is not None and not isinstance(error, MemoryError):
@@ -114,7 +114,7 @@ def _load_kernels(warm: int) -> None:
 
 
 def _serve(guard: Guard, calls: list[Place], first: int, at: mmap.mmap, writing: int) -> None:
-    """Make calls from one on, write the faults, and end the process."""
+    """Make the calls from `first` on, write their faults, and end the process."""
     status = 1
     try:
         warnings.simplefilter("ignore")
@@ -140,7 +140,7 @@ def _fault_at(place: Place, guard: Guard) -> str | None:
     try:
         call = make(*place)
     except MemoryError:
-        return None  # its arguments are larger than the limit
+        return None  # its arguments are larger than the memory limit
     except Exception as error:
         return f"could not be made: {type(error).__name__}: {error}"
     return fault_of(call, guard)

@@ -1,4 +1,4 @@
-"""Calls of several tensors whose shapes must match; now and then one does not."""
+"""Calls with several tensors whose shapes must match; sometimes they do not."""
 
 from __future__ import annotations
 

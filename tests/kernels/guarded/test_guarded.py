@@ -1,4 +1,4 @@
-"""Calls with wrong indices, sizes, strides and shapes end in words, and stay in their memory."""
+"""Calls with invalid indices, sizes, strides and shapes raise errors, and stay in their memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def run_guarded(first: int, count: int) -> str:
-    """Return the output of `python -m tests.kernels.guarded`; an error holds the failures."""
+    """Return the output of `python -m tests.kernels.guarded`; an AssertionError shows failures."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.guarded", str(first), str(count), "1"],
         cwd=ROOT,
@@ -43,7 +43,7 @@ def in_child(work: Callable[[Guard], str | None]) -> tuple[str, int]:
     if child == 0:
         try:
             faulthandler.disable()
-            # A crash is expected, so no file of its memory is written where the run began.
+            # A crash is expected, so write no core file.
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             guard.serve()
             os.write(writing, str(work(guard)).encode())
@@ -56,7 +56,7 @@ def in_child(work: Callable[[Guard], str | None]) -> tuple[str, int]:
 
 
 def write(behind: int) -> None:
-    """Change a byte so far behind an array of ten, whatever it was."""
+    """Change one byte at this distance behind an array of ten elements."""
     array = np.zeros(10, np.uint8)
     place = array.ctypes.data + 10 + behind
     ctypes.memset(place, ctypes.string_at(place, 1)[0] ^ 7, 1)

@@ -1,4 +1,4 @@
-"""Calls that read windows: pools, convolutions, patches, grids, images of other sizes."""
+"""Calls that read windows: pooling, convolutions, patches, grids, resized images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _image(draw: Draw, axes: int, longest: int = 12, **how: Any) -> fd.Tensor:
 
 
 def _window(draw: Draw, axes: int) -> tuple[list[int], Any, int]:
-    """Return a window's size, its step and the padding."""
+    """Return a window's size, its stride and the padding."""
     size = [draw.wrong_or(draw.pick([1, 2, 3, 5, 17]), 0.05) for _ in range(axes)]
     step = draw.wrong_or(draw.pick([1, 2, 3, 9]), 0.05) if draw.chance(0.8) else None
     return size, step, draw.wrong_or(draw.pick([0, 0, 1, 2]), 0.05)

@@ -1,4 +1,4 @@
-"""The claim: gradients of tensors on devices find back to the devices they came from."""
+"""Gradients of tensors on devices return to the devices that the tensors came from."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_complex_tensors_of_devices_go_there_and_their_gradients_back(kind: str,
     expected = here * here * (2 - 1j)
     loss_of(expected).backward()
     assert here.grad is not None
-    for _ in range(3):  # through the CPU, and, once the two have agreed, from device to device
+    for _ in range(3):  # through the CPU, then, once both workers agree, from device to device
         with da.context() as context_id:
             y = rpc.rpc_sync("w1", square, (there, there.detach())) * (2 - 1j)
             assert (str(y.device), y.dtype) == (f"{kind}:0", values.dtype)
@@ -115,5 +115,5 @@ def test_a_pass_of_a_pass_goes_over_devices(kind: str) -> None:
         assert slope.to("cpu").tolist() == [3.0, 12.0]
         da.backward(context_id, [(slope * slope).sum() / 2])
         found = da.get_gradients(context_id)[x].to("cpu").tolist()
-        # Added to the slope: 3 x^2 + 3 x^2 * 6 x.
+        # Gradient through the slope added: 3 x^2 + 3 x^2 * 6 x.
         assert found == [3.0 + 18.0, 12.0 + 144.0]

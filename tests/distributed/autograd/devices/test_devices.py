@@ -1,4 +1,4 @@
-"""The claim: a pass over devices runs on its streams, and comes back by the one CPU thread."""
+"""A pass over devices runs on their streams, and continues on the single CPU thread."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
 @pytest.fixture(params=KINDS)
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
-    """The devices of one kind."""
+    """Yield the backend of one kind of device."""
     yield from backend_on(request.param, monkeypatch)
 
 
 @pytest.fixture
 def late(backend: Backend) -> Backend:
-    """Devices that work only when waited for, so that a wait that is missing shows; those made of
-    fibres are never late, and show that the same calls are made of CuPy.
+    """Return a backend that works only when waited for, so that a missing wait is detected.
+
+    The CUDA shim always works immediately; it shows that the same CuPy calls are made.
     """
     if isinstance(backend, SimBackend):
         backend.behaviour.lazy = True
@@ -76,7 +77,7 @@ def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(
         names = threads_of_a_pass(context_id, x, backend.type)
         assert da.get_gradients(context_id)[x].tolist() == [24.0, 24.0]
     here = threading.current_thread().name
-    # The fake agent has no pool: the thread runs what it could not hand on.
+    # The fake agent has no thread pool, so the engine's thread runs the continuation itself.
     assert names == [here, f"fastdist-engine-{backend.type}:0", "fastdist-cpu-continuations"]
 
 
@@ -181,7 +182,7 @@ def test_a_receive_that_waits_for_its_copy_holds_up_no_other_node_of_the_device(
         finally:
             copies.release()
             passing.join(20)
-    # The fake agent has no pool: the thread runs what it could not hand on.
+    # The fake agent has no thread pool, so the engine's thread runs the continuation itself.
     assert copies.threads == ["fastdist-cpu-continuations"]
     (sent,) = [t for t, message in zip(agent.tensors, agent.sent) if message[1] == BACKWARD]
     assert [grad.tolist() for grad in sent] == [[3.0] * 3]
@@ -245,7 +246,7 @@ def test_sparse_gradients_are_waited_for_together(
 def sent_by(
     receive: RecvRpcBackward, part: Any, grads: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[Tensor], int]:
-    """Return the gradients that a receive sends, and how often they were waited for."""
+    """Return the gradients that a receive sends, and how often a thread waited for them."""
     before = outbox.set_current_outbox(mine := outbox.Outbox(part))
     waits = Waits(monkeypatch)
     with inside(part):
@@ -360,7 +361,7 @@ def test_a_cpu_thread_that_begins_again_begins_with_an_empty_queue() -> None:
     thread = GlobalCpuThread(lambda item: ran.set() if item.graph_task is not left else None)
     queue = thread.queue
     thread.stop()
-    # Too late: nobody looks at it, not even the thread that comes next.
+    # These come too late: no thread handles them, not even the next one that starts.
     queue.push_shutdown()
     queue.push(NodeTask(left, leaf().sum().grad_fn, InputBuffer(1)))
     thread.start()

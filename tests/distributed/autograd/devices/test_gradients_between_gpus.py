@@ -1,4 +1,4 @@
-"""The claim: gradients go from GPU to GPU as the tensors did, or through the CPU, and are right."""
+"""Gradients take the tensors' route back, GPU to GPU or through the CPU, with right values."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class _Lines(logging.Handler):
 
 
 _lines = _Lines()
-# How many gradients of GPUs have been given to copies to the CPU.
+# The sizes of groups of gradients that were copied from GPUs to the CPU.
 _copied: list[int] = []
 _waits: list[Any] = []
 
 
 def count_copies() -> None:
-    """Take note of gradients that go through the CPU here, and of waits of its threads."""
+    """Record gradients that go through the CPU in this worker, and waits of its threads."""
     from tests.fibre_shim.installed import waits
 
     copies = recv_rpc_backward.HostCopies
@@ -75,7 +75,7 @@ def count_copies() -> None:
 
 
 def counted() -> tuple[int, int]:
-    """Return how many gradients went through the CPU, and how often it waited for a GPU, since."""
+    """Return how many gradients were copied to the CPU and the waits for a GPU, since last time."""
     waits = sum(name in ("asnumpy", "Device.synchronize") for name in _waits[0])
     found = sum(_copied), waits
     _copied.clear()
@@ -111,7 +111,7 @@ def mix(x: Tensor, y: Tensor, unused: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def there_and_back(scale: float = 1.0) -> None:
-    """Run a pass over both workers, and hold what it finds."""
+    """Run a pass over both workers, and store the results."""
     x = fastdist.full((5, 3), 2.0 * scale, device="cuda:0", requires_grad=True)
     y = fastdist.full((3,), 5.0, device="cuda:0", requires_grad=True)
     unused = fastdist.ones(4, device="cuda:0", requires_grad=True)
@@ -121,7 +121,7 @@ def there_and_back(scale: float = 1.0) -> None:
         da.backward(context_id, [(again * 3).sum()])
         found = da.get_gradients(context_id)
         assert {str(one.device) for one in found.values()} == {"cuda:0"}
-        # 3 x y (x + y), by x and by y.
+        # The derivatives of the loss by x and by y: 3 x y (x + y).
         by_x, by_y = 3 * 5.0 * (4 * scale + 5.0), 3 * 2.0 * scale * (2 * scale + 10.0) * 5
         assert found[x].cpu().tolist() == [[by_x] * 3] * 5
         assert found[y].cpu().tolist() == [by_y] * 3
@@ -140,7 +140,7 @@ def agree() -> None:
 
 
 def settle(group: Group) -> None:
-    """Let both directions be proved: results and gradients."""
+    """Run passes until both directions use direct GPU copies: results and gradients."""
     group[0].run(agree)
     deadline = time.monotonic() + DEADLINE_S
     while "cuda:1 to cuda:0 by cuda_ipc" not in group[1].run(how):
@@ -150,7 +150,7 @@ def settle(group: Group) -> None:
 
 
 def wait_for_slabs() -> int:
-    """Return how many bytes are lent, once all has come back that does."""
+    """Return how many bytes are still lent, after waiting for all to be returned."""
     deadline, never = time.monotonic() + 20, threading.Event()
     while True:
         lent = sum(bytes_out for bytes_out, _ in cuda_ipc.usage().values())
@@ -180,7 +180,7 @@ def passes_without_a_look() -> None:
 
 def test_gradients_with_a_history_stay_on_gpus_in_every_pass(members: Group) -> None:
     settle(members)
-    for _ in range(2):  # the first one may still wait for a proof
+    for _ in range(2):  # the first round may still wait for the agreement
         members[0].run(counted)
         members[1].run(counted)
         members[0].run(three_passes)
@@ -365,7 +365,7 @@ def test_a_peer_that_dies_during_a_pass_ends_it_and_gives_all_back(group: Group)
 
 
 def die_at_gradients() -> None:
-    """Let this worker end when its part of a pass has gradients to send."""
+    """Kill this worker when its part of a pass has gradients to send."""
     from fastdist.distributed.autograd.outbox import GradientBatch
 
     def content(batch: GradientBatch) -> Any:
@@ -392,7 +392,7 @@ def test_passes_while_connections_break_are_right_or_say_why(members: Group) -> 
 
 
 def passes_while_connections_break() -> tuple[int, list[str]]:
-    """Return how many passes found the right gradients, and what the others raised."""
+    """Return how many passes gave the right gradients, and the errors of the others."""
     is_over, right, told_why = threading.Event(), 0, list[str]()
 
     def break_them() -> None:
@@ -424,7 +424,7 @@ def leave_at_once() -> None:
 
 
 def test_each_part_of_a_sparse_gradient_belongs_where_it_does() -> None:
-    told = (1, 1, 1, 4, 4, 0, 2, 5, 6)  # the second of four gradients is sparse, and the last
+    told = (1, 1, 1, 4, 4, 0, 2, 5, 6)  # the second and the last of four gradients are sparse
     assert spread(["a", "b", "c", "d"], told) == ["a", "b", "b", "c", "d", "d"]
 
 

@@ -1,4 +1,4 @@
-"""The claim: a pass begins at any root, and runs on any device, of any worker."""
+"""A pass starts at any root, and runs on any device of any worker."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def note_thread(grad: Tensor) -> None:
 
 
 def through_device(x: Tensor, kind: str) -> Tensor:
-    """Multiply by 24 on the way CPU -> device -> CPU, and note who runs the backward of it."""
+    """Multiply by 24 on the way CPU -> device -> CPU, and record which threads run the backward."""
     _seen.clear()
     on_cpu = x * 2
     on_device = on_cpu.to(f"{use(kind)}:0") * 3

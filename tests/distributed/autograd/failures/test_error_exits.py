@@ -1,4 +1,4 @@
-"""The claim: however a pass ends early, nothing of it stays under way, leaves, or begins again."""
+"""However a pass fails, it leaves no task running, sends nothing more and does not start again."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from tests.distributed.lives import life
 
 BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 ABORT = MessageType.ABORT_AUTOGRAD_CONTEXT_REQ
-OTHER_PASS = (1 << 40) + 1  # far above the numbers that these tests use up
+OTHER_PASS = (1 << 40) + 1  # far above the pass numbers that these tests reach
 
 
 def tell(to: int, kind: MessageType, tensors: Any = (), **words: Any) -> None:
-    """Send what a worker's engine sends, and wait until it is answered."""
+    """Send a message of a worker's engine, and wait until it is answered."""
     get_current_agent().send(to, kind, tensors, words, timeout_s=20).wait()
 
 
@@ -80,9 +80,7 @@ def test_gradients_for_an_unknown_message_begin_no_pass_where_others_were_sent()
 
 
 def held(*given: Tensor) -> Tensor:
-    """Return a tensor with gradients for the worker that gave one, or else for this worker
-    alone.
-    """
+    """Return a tensor whose gradient goes to the worker that gave one, or else stays here."""
     (x,) = given or (_weight.setdefault("w", leaf(3)),)
     return with_hook(x, wait_at_gate)
 
@@ -101,7 +99,7 @@ def test_a_root_that_is_interrupted_while_it_waits_leaves_no_pass(goes_back: boo
         os.kill(os.getpid(), signal.SIGINT)
 
     with da.context() as context_id:
-        # Without gradients that come back, the root's own part is over while it waits.
+        # If no gradients return to the root, its own part has ended while it waits.
         z = rpc.rpc_sync("w1", held, (a,) if goes_back else ())
         other = threading.Thread(target=interrupt)
         other.start()
@@ -112,12 +110,13 @@ def test_a_root_that_is_interrupted_while_it_waits_leaves_no_pass(goes_back: boo
         outside(rpc.rpc_sync, "w1", open_gate)
         while passes_of("w1"):
             pass
-        # The context is as good as new.
+        # The context can be used again.
         da.backward(context_id, [(a * 3).sum() + z.sum()])
         assert (da.get_gradients(context_id)[a].numpy() == (5 if goes_back else 3)).all()
 
 
-# ---- gradients of a pass that failed ------------------------------------------------------------
+# # ---- gradients of a pass that failed
+# ------------------------------------------------------------
 
 
 def fail_after(*_: object) -> None:
@@ -130,7 +129,7 @@ def test_gradients_of_a_pass_that_failed_stay_here(agent: FakeAgent, mode: str) 
     with da.context() as context_id:
         x = leaf(1).detach()
         x._edge = RecvRpcBackward(da._current_context(), 5, life(2), (x._layout,))
-        # Its own gradients are ready to go when this fails.
+        # The gradients of this part are ready to be sent when the hook fails.
         x.grad_fn.register_hook(fail_after)
         with pytest.raises(RuntimeError, match=r"^Error on Node 3: Simulate error"):
             da.backward(context_id, [(x * 3).sum()], mode=mode)
@@ -160,7 +159,7 @@ _heard: list[int] = []
 
 
 def listen_for_aborts() -> None:
-    """Note, in this worker, each word of a failed pass that it hears."""
+    """Record every notice of a failed pass that this worker receives."""
     from fastdist.distributed.rpc import handlers
 
     handle = handlers.handler_of(ABORT)
@@ -197,7 +196,8 @@ def test_the_word_of_a_failed_pass_goes_to_each_worker_and_not_round_in_circles(
         z.register_hook(fail)
         with pytest.raises(RuntimeError, match=r"^Error on Node 0: Simulate error"):
             da.backward(context_id, [z.sum()])
-        # Each notifies both others, the root perhaps again: its notice may come before its end.
+        # Each worker notifies both others; the root may send a second notice before its pass has
+        # ended.
         for _ in range(50):
             for worker in ("w1", "w2"):
                 assert len(outside(rpc.rpc_sync, worker, who_told)) <= 3

@@ -1,4 +1,4 @@
-"""The claim: what workers tell each other of contexts and passes is exact; rubbish is refused."""
+"""Messages between workers about contexts and passes are exact, and malformed ones are rejected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_who_lost_its_bringer_hears_which_contexts_are_over(agent: FakeAgent) ->
     held = (context.id, context.id + 1)
     answer = asked(CLEAN_UP, 5, context_ids=held, held=True)
     assert isinstance(answer, Reply) and answer.metadata == {"over": [context.id + 1]}
-    # From now on it is notified of the end.
+    # Worker 5 will be notified when the context ends.
     assert context._known_worker_ids() == {5}
     assert asked(CLEAN_UP, 5, context_ids=()) is None
 
@@ -77,7 +77,7 @@ def test_an_answer_to_what_was_not_wrapped_brings_no_context(agent: FakeAgent) -
 
 
 def one_of_two_gradients(context: DistAutogradContext) -> Future[None]:
-    """Begin this worker's part of a pass that waits for the second."""
+    """Start this worker's part of a pass, which waits for the second of two gradients."""
     for message_id in (5, 6):
         add_send_rpc_backward(context, message_id, [leaf() * 1], life(2))
     came = Gradients(5, [fastdist.ones(2, dtype=fastdist.float64)])
@@ -169,7 +169,7 @@ def test_the_cpu_thread_holds_no_pass_while_it_sleeps() -> None:
         for _ in range(500):
             if watched() is None:
                 break
-            asleep.wait(0.01)  # it may not sleep yet
+            asleep.wait(0.01)  # the thread may not have gone to sleep yet
         assert watched() is None
     finally:
         thread.stop()

@@ -1,4 +1,4 @@
-"""The claim: whatever fails, passes end soon, say why, and leave no pass and no context."""
+"""Whatever fails, passes end quickly with the reason, and leave no pass and no context."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def leave(graceful: bool = True) -> None:
 
 
 def wait_for_nothing(timeout_s: float = BOUND_S) -> float:
-    """Return after how many seconds there was no pass and no context here any more.
+    """Wait until this worker has no pass and no context; return how many seconds that took.
 
-    Raises  AssertionError with what there is after timeout_s
+    Raises  AssertionError with the remaining ones after timeout_s
     """
     began, waiter = time.monotonic(), threading.Event()
     while da._get_debug_info() != NOTHING:
@@ -57,7 +57,7 @@ def wait_for_nothing(timeout_s: float = BOUND_S) -> float:
 
 @contextlib.contextmanager
 def group_of(size: int, *arguments: Any) -> Iterator[Group]:
-    # Given, not made by worker 0: that one may die before it takes its file away.
+    # Pass a secret: worker 0 would otherwise create a file for it, and its process may be killed.
     group = Group(__file__, size, {"FASTDIST_JOB_SECRET": "5e" * 32})
     try:
         group.run_all(init, *arguments)
@@ -104,7 +104,7 @@ def wait_until_reached() -> None:
 
 
 def backward_through(*way: str) -> tuple[str, float]:
-    """Run a pass whose last worker holds its gradients back; return its error and when it came."""
+    """Run a pass whose last worker withholds its gradients; return its error and when it came."""
     x = leaf()
     with da.context() as context_id:
         if len(way) == 1:
@@ -244,7 +244,7 @@ def backward_inside() -> None:
 
 
 def fill_all_threads() -> None:
-    """Let every thread that may run users' functions on w1 wait for a separate pass."""
+    """Make every user thread of w1 wait for a separate pass."""
     futures = [rpc.rpc_async("w1", backward_inside) for _ in range(16)]
     for future in futures:
         future.wait()

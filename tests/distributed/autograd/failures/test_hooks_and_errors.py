@@ -1,4 +1,4 @@
-"""The claim: hooks, errors and waits of a pass over three workers are those of one process."""
+"""Hooks, errors and waits of a pass over three workers are the same as in one process."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
             failed = pool.submit(expect_failure, context_id, y + failing, mode)
             while passes_of("w1") == 0:
                 assert not failed.done()
-            # It has one of the two gradients that it waits for; the other one will never come.
+            # w1 has received one of its two gradients; the other one will never arrive.
             outside(rpc.rpc_sync, "w2", open_gate)
             failed.result(20)
         deadline = time.monotonic() + 5
@@ -148,20 +148,20 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
 
 
 def send_twice_and_fail_in_between(x: Tensor) -> Tensor:
-    """Give w2 the gradient of its second result, then fail: that of the first never comes."""
+    """Send w2 the gradient of its second result, then fail, so that the first one is never sent."""
     failing = with_hook(rpc.rpc_sync("w2", large_result), fail)
     return (rpc.rpc_sync("w2", large_result) + failing) * x
 
 
 def large_result() -> Tensor:
-    # So large that its gradient leaves before the next Node runs.
+    # Large enough that its gradient is sent before the next Node runs.
     return fastdist.ones(20_000, requires_grad=True) * 2
 
 
 @on_worker(0)
 def test_a_failure_after_the_end_of_the_roots_own_part_ends_the_pass_everywhere() -> None:
     with da.context() as context_id:
-        # Nothing comes back to the root: its part is over when the gradient has left.
+        # No gradient returns to the root, so its part ends when the gradient has been sent.
         y = rpc.rpc_sync("w1", send_twice_and_fail_in_between, (fastdist.ones(1),))
         expect_failure(context_id, y, "fast", node=1)
         deadline = time.monotonic() + 5
@@ -215,7 +215,7 @@ def test_other_threads_run_while_backward_waits() -> None:
         z = rpc.rpc_sync("w1", with_hook, (a, wait_at_gate)).sum()
         counter = threading.Thread(target=count)
         counter.start()
-        # Ends only because the counter goes on meanwhile: it opens the gate.
+        # Ends only because the counter thread runs meanwhile and opens the gate.
         da.backward(context_id, [z])
         counter.join(20)
     assert counted[0] == 1000

@@ -1,4 +1,4 @@
-"""The claim: a pass that begins after a worker was lost neither waits for it nor ends by it."""
+"""A pass that begins after a worker was lost neither waits for that worker nor fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOST = 2
 
 @pytest.fixture
 def agent(agent: FakeAgent) -> FakeAgent:
-    """Be worker 3, for which worker 2 is lost."""
+    """Make this process worker 3, with worker 2 lost."""
     life(LOST).is_dead = True
     return agent
 
@@ -108,7 +108,7 @@ def test_a_round_of_questions_leaves_the_lost_out(agent: FakeAgent) -> None:
 
 
 def test_a_context_of_a_lost_worker_is_not_brought_by_another(agent: FakeAgent) -> None:
-    # The worker that brings it may also be lost before it reports that the context is over.
+    # The worker that sends it may be lost too, before it reports that the context has ended.
     with pytest.raises(WorkerLostError, match=r"^worker 'w2' \(rank 2\), in whose context"):
         da._init(3).get_or_create_context(LOST << 48, life(1), life(LOST).record.incarnation)
 

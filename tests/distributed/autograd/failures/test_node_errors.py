@@ -1,4 +1,4 @@
-"""The claim: an error of a pass is of its class wherever it is caught, and says where it was."""
+"""The error of a pass keeps its class on every worker, and says where it occurred."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.distributed.autograd.programs import leaf, with_hook
 
 
 class OfTwo(Exception):
-    """Is given what it gives to Exception, and has a slot and an attribute."""
+    """Passes all its arguments to Exception, and has a slot and an attribute."""
 
     __slots__ = ("first",)
 
@@ -28,28 +28,28 @@ class OfTwo(Exception):
 
 
 class OfText(Exception):
-    """Gives another text to Exception than it was given."""
+    """Passes a different text to Exception than its arguments."""
 
     def __init__(self, first: str, second: int) -> None:
         super().__init__(f"{first} and {second}")
 
 
 class OwnWords(RuntimeError):
-    """Has a __str__."""
+    """Defines __str__."""
 
     def __str__(self) -> str:
         return "own words"
 
 
 class NoWords(Exception):
-    """Raises when its text is needed."""
+    """Its __str__ raises."""
 
     def __str__(self) -> str:
         raise ValueError
 
 
 class Final(Exception):
-    """Lets no class inherit from it."""
+    """Forbids subclasses."""
 
     def __init_subclass__(cls) -> None:
         raise TypeError("nobody inherits")

@@ -1,4 +1,4 @@
-"""The claim: a context outlives a worker whose rank another one takes, in a dynamic group."""
+"""In a dynamic group, a context survives a worker whose rank a new worker takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.distributed.workers import run_group
 
 
 def join() -> None:
-    # A group in the store has a number: it is the same one that is entered again.
+    # Groups are numbered in the store; reset the counter so that the worker rejoins the same group.
     rpc.init._init_counter = 0  # type: ignore[attr-defined]
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     options = rpc.TensorPipeRpcBackendOptions(init_method=store)

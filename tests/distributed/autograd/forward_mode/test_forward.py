@@ -1,4 +1,4 @@
-"""The claim: calls inside a context leave behind what a pass needs, and no more."""
+"""Calls inside a context record exactly what a backward pass needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim: forward mode crosses workers as if they were one process, and leaves nothing there."""
+"""Forward mode works across workers as in one process, and leaves nothing on them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BOUND_S = 5.0
 
 
 def wait_for_no_mirror() -> tuple[int, int]:
-    """Return mirrors and unusual things once there are none, or after five seconds."""
+    """Wait up to 5 s until none is left; return the numbers of mirrors and special modes."""
     began, waiter = time.monotonic(), threading.Event()
     while time.monotonic() - began < BOUND_S:
         if not tangent_store().number_of_mirrors() and not modes.special:
@@ -59,7 +59,7 @@ def values(seed: int) -> Tensor:
 
 
 def dual_here(x: Tensor, t: Tensor) -> Tensor:
-    """Make a dual of our own, at the caller's level."""
+    """Make a dual tensor here, at the caller's level."""
     return fw.make_dual(x, t) * x
 
 
@@ -142,7 +142,7 @@ def test_levels_nest_across_workers() -> None:
 
 
 def inner_jvp(x: Tensor, t: Tensor, b: Tensor) -> Tensor:
-    """Open a level of our own around a call elsewhere."""
+    """Open a level on this worker around a call to another worker."""
     return jvp(lambda dual: rpc.rpc_sync("w2", mix, (dual, b)), x, t)[1]
 
 
@@ -171,7 +171,7 @@ def test_an_inner_level_may_travel_before_the_outer_one() -> None:
 
 @on_worker(0)
 def test_leaving_a_level_ends_its_mirrors_everywhere() -> None:
-    for to in ("w1", "w2"):  # those of the tests before, of whose end no word may have come yet
+    for to in ("w1", "w2"):  # earlier tests' levels may not be closed there yet
         rpc.rpc_sync(to, wait_for_no_mirror)
     with fw.dual_level():
         rpc.rpc_sync("w1", dual_there, (values(1), values(2), "w2"))
@@ -181,7 +181,7 @@ def test_leaving_a_level_ends_its_mirrors_everywhere() -> None:
 
 @on_worker(0)
 def test_levels_of_parallel_threads_do_not_meet() -> None:
-    # Levels belong to the process: only their view by other workers is separate here.
+    # Levels belong to the process; only other workers see them as separate.
     x, t, b = values(1), values(2), values(3)
     expected = jvp(lambda dual: mix(dual, b), x, t)[1]
     results: list[bool] = []
@@ -211,7 +211,7 @@ def hessian_vector_product(model: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
 @on_worker(0)
 def test_gradients_take_tangents_along() -> None:
-    """A Hessian-vector product over a model that spans three workers, against derivatives."""
+    """Compare a Hessian-vector product over a model on three workers with derivatives."""
     found = hessian_vector_product(lambda a, b: mix_at(a, b, "w1", "w2"))
     x, v, b = values(1).requires_grad_(), values(2), values(3)
     loss = mix_along(x, b, 2).sum()
@@ -266,7 +266,7 @@ def test_mirrors_are_made_in_the_order_of_the_levels(store: TangentStore) -> Non
 def test_a_level_opened_for_a_caller_is_inside_of_the_callers_for_every_thread(
     store: TangentStore,
 ) -> None:
-    """Messages of another thread meanwhile, as notices of ended levels, name the level, too."""
+    """Messages from other threads, such as notices of ended levels, also name the level."""
     store.register((THEIRS + 5, THEIRS + 2), life(THEIRS >> 48))
     found = []
     with adopt(ForwardADLevel.try_get_by_global_id(THEIRS + 2)), fw.dual_level() as idx:
@@ -286,7 +286,7 @@ def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
 
 
 def test_a_level_of_a_lost_worker_gets_no_mirror(store: TangentStore) -> None:
-    # A message of it that waited for a thread is read after its levels were ended here.
+    # A message from that worker may wait for a thread and be read after its levels ended here.
     life(THEIRS >> 48).is_dead = True
     store.worker_lost(life(THEIRS >> 48))  # type: ignore[arg-type]
     store.register((THEIRS,), life(THEIRS >> 48))
@@ -312,7 +312,7 @@ def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
 
 
 def test_a_level_that_a_lost_worker_brings_late_gets_no_mirror(store: TangentStore) -> None:
-    # Its owner has already got a query about the levels that the lost worker brought.
+    # The owner has already been asked about the levels that the lost worker sent.
     life(2).is_dead = True
     store.register((THEIRS,), life(2), (life(THEIRS >> 48).record.incarnation,))
     assert store.number_of_mirrors() == 0
@@ -331,7 +331,7 @@ def test_a_third_worker_is_told_whose_levels_it_hears_of(agent: FakeAgent) -> No
 
 @contextmanager
 def mirrored(global_id: int, owner: Life) -> Iterator[None]:
-    """Be in a function that another worker has called in one of its levels."""
+    """Act as a function that another worker called in one of its levels."""
     tangent_store().register((global_id,), owner)  # type: ignore[arg-type]
     with adopt(ForwardADLevel.try_get_by_global_id(global_id)):
         yield
@@ -355,7 +355,7 @@ def test_a_level_that_stays_open_gets_a_new_id_in_the_next_group(store: TangentS
         level = ForwardADLevel.get_by_idx(idx)
         (before,) = store.chain_of(level)
         store.stop()
-        # Another worker may have been number 3 before: what it gave out is not this level.
+        # An earlier worker may have been number 3; an id that it gave out is not this level.
         assert ForwardADLevel.try_get_by_global_id(before) is None
         (after,) = store.chain_of(level)
         assert after != before and ForwardADLevel.try_get_by_global_id(after) is level

@@ -1,4 +1,4 @@
-"""The claim: a level that has ended stays ended here, for long enough and no longer."""
+"""A level that has ended stays ended on this worker until its tombstone expires."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_level_that_ended_is_remembered_for_a_while(
     store = TangentStore()
     store.end(FIRST), store.end(SECOND)
     store.register((FIRST, SECOND), life(5))
-    # The end of the second has cleared the first one's tombstone away.
+    # The end of the second level has removed the first one's tombstone.
     assert mirror(FIRST) is not None and mirror(SECOND) is None
     store.end(FIRST)
     assert mirror(FIRST) is None

@@ -1,7 +1,7 @@
-"""Programs for simulated workers, and what they find in one process."""
+"""Programs for simulated workers, and their results in one process."""
 
-# A program's numbers are small positive integers in float64: sums are exact in any order, so that
-# what workers find is what one process finds, to the last bit.
+# All numbers are small positive integers in float64, so sums are exact in any order. The results of
+# workers must equal those of one process to the last bit.
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fastdist.distributed import rpc
 
 EXACT = 2.0**52
 _CALLS = ("sync", "sync", "async", "async", "remote")
-# Calls whose results no root depends on, or not in all ways: the fast mode is not for them.
+# Calls with a result on which the root may not depend; fast mode does not support them.
 _LOOSE_CALLS = ("unused", "unwaited", "detached")
-# In a pause others may fail, and come back.
+# During these steps other workers may fail and rejoin.
 _PAUSES = {"pause", "pause backward"}
 _STEPS = ("mix", "mix", "weight", "watch", "watch", "product", *sorted(_PAUSES))
 _FAILURES = {"fails", "fails backward"}
@@ -26,7 +26,7 @@ ON_PURPOSE = "on purpose"
 
 
 class Step(NamedTuple):
-    """One step of a worker's part in a program; calls have a plan for another worker."""
+    """One step of a worker's part in a program; a call includes the plan of the called worker."""
 
     kind: str
     to: int = -1
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A worker's program, with calls to others: a forward pass, and backward passes of it."""
+    """A worker's program, with calls to others: a forward pass and its backward passes."""
 
     plan: tuple[Step, ...]
     length: int
@@ -44,7 +44,7 @@ class Program(NamedTuple):
     has_tangents: bool
 
     def steps(self) -> set[str]:
-        """Return which kinds of steps there are, at any worker."""
+        """Return the kinds of steps on all workers."""
         return {kind for kind, _ in _all_steps(self.plan, -1)}
 
     def fails(self) -> bool:
@@ -52,22 +52,22 @@ class Program(NamedTuple):
         return bool(self.steps() & _FAILURES)
 
     def must_fail(self) -> bool:
-        """Return whether a step fails that others depend on."""
+        """Return whether a step fails on which others depend."""
         return _must_fail(self.plan)
 
     def pauses(self) -> bool:
-        """Return whether a step takes its time."""
+        """Return whether a step pauses."""
         return bool(self.steps() & _PAUSES)
 
     def is_loose(self) -> bool:
-        """Return whether something may be called, or sent, that the root does not depend on."""
+        """Return whether a call may have results on which the root does not depend."""
         return bool(self.steps() & {*_LOOSE_CALLS})
 
 
 class Found(NamedTuple):
     """The value of a program, its tangent, and gradients by name; a weight's name is its rank.
 
-    For each tensor its distinct elements.
+    Each tensor is represented by its distinct elements.
     """
 
     value: list[float]
@@ -76,7 +76,7 @@ class Found(NamedTuple):
 
 
 class Place(Protocol):
-    """Where a plan is followed."""
+    """The environment in which a plan runs: one process, or a simulated worker."""
 
     def call(self, kind: str, to: int, plan: tuple[Step, ...], a: Tensor, b: Tensor) -> Wait: ...
 
@@ -97,7 +97,7 @@ class FailedOnPurpose(RuntimeError):
 
 
 def follow(plan: tuple[Step, ...], a: Tensor, b: Tensor, place: Place) -> Tensor:
-    """Follow a worker's plan; what is returned depends on both arguments."""
+    """Run a worker's plan; the result depends on both arguments."""
     later: list[Wait] = []
     for kind, to, inner, number in plan:
         if kind == "mix":
@@ -134,13 +134,13 @@ def follow(plan: tuple[Step, ...], a: Tensor, b: Tensor, place: Place) -> Tensor
 
 def _with_hook(a: Tensor, hook: Callable[[Tensor], None]) -> Tensor:
     a = a * 1
-    if a.requires_grad:  # not where all that came was detached
+    if a.requires_grad:  # not if all inputs were detached
         a.register_hook(hook)
     return a
 
 
 class InOneProcess:
-    """A place at which calls to others are calls of a function."""
+    """A place where calls to other workers are ordinary function calls."""
 
     def __init__(self, at: int, weights: Mapping[int, Tensor]) -> None:
         self._at = at
@@ -159,11 +159,11 @@ class InOneProcess:
     def pause(self) -> None:
         pass
 
-    fail = watch  # errors of a program where the failure does not matter
+    fail = watch  # errors of steps whose failure does not matter
 
 
 def call_worker(kind: str, to: int, function: Callable[..., Tensor], *args: object) -> Wait:
-    """Begin to run a function at another worker, and return how to wait for what it returns."""
+    """Call a function on another worker, and return a function that waits for the result."""
     if kind == "sync":
         found = rpc.rpc_sync(f"w{to}", function, args)
         return lambda: found
@@ -173,7 +173,7 @@ def call_worker(kind: str, to: int, function: Callable[..., Tensor], *args: obje
 
 
 def leaf(value: float, length: int) -> Tensor:
-    """Return a leaf of a program."""
+    """Return a leaf tensor of a program."""
     return fastdist.full((length,), value, dtype=fastdist.float64, requires_grad=True)
 
 
@@ -183,7 +183,7 @@ def run(
     backward: Callable[[Tensor, bool], None],
     gradients: Callable[[Tensor, Tensor], dict[str, Tensor | None]],
 ) -> Found:
-    """Run a program at its first worker; backward(root, retain_graph) runs a pass of it."""
+    """Run a program at its first worker; backward(root, retain_graph) runs a backward pass."""
     a, b = leaf(2.0, program.length), leaf(3.0, program.length)
     tangent = None
     if program.has_tangents:
@@ -204,7 +204,7 @@ def run(
 
 
 def numbers(tensor: Tensor) -> list[float]:
-    """Return a tensor's distinct elements; just one, where all is well."""
+    """Return a tensor's distinct elements; a correct tensor has just one."""
     return sorted(set(tensor.detach().numpy().tolist()))
 
 
@@ -233,7 +233,7 @@ def _must_fail(plan: tuple[Step, ...]) -> bool:
 
 
 def weights_used(program: Program, rank: int) -> set[int]:
-    """Return at which workers a program uses the weight."""
+    """Return the workers at which a program uses the weight."""
     return {at for kind, at in _all_steps(program.plan, rank) if kind == "weight"}
 
 
@@ -245,7 +245,7 @@ def _all_steps(plan: tuple[Step, ...], at: int) -> list[tuple[str, int]]:
 
 
 def make_program(rng: random.Random, ranks: Sequence[int]) -> Program:
-    """Return a program for one of some workers, with all calls of other workers in it."""
+    """Return a program for a random worker, including the plans of all workers that it calls."""
     mode = rng.choice(("auto", "auto", "fast"))
     plan = make_plan(rng, ranks, mode, depth=rng.choice((1, 2, 2, 3)))
     if rng.random() < 0.1:
@@ -256,7 +256,7 @@ def make_program(rng: random.Random, ranks: Sequence[int]) -> Program:
 
 
 def make_plan(rng: random.Random, ranks: Sequence[int], mode: str, depth: int) -> tuple[Step, ...]:
-    """Return a plan in which workers call each other `depth` deep at most."""
+    """Return a plan in which workers call each other at most `depth` deep."""
     steps: list[Step] = []
     for _ in range(rng.randint(1, 4)):
         if depth and rng.random() < 0.6:
@@ -271,7 +271,7 @@ def make_plan(rng: random.Random, ranks: Sequence[int], mode: str, depth: int) -
 
 
 def with_failure(rng: random.Random, plan: tuple[Step, ...], failure: Step) -> tuple[Step, ...]:
-    """Return the plan with a step that fails, at one of its workers."""
+    """Return the plan with a failing step inserted at one of its workers."""
     calls = [at for at, step in enumerate(plan) if step.plan]
     if calls and rng.random() < 0.8:
         at = rng.choice(calls)

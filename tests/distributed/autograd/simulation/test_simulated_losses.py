@@ -1,4 +1,4 @@
-"""Faults that simulated workers found in losses and returns, replayed step by step."""
+"""Faults that the simulation found in losses and rejoins of workers, replayed step by step."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_late_message_brings_back_no_context_of_a_dead_life_whose_rank_has_ano
     run_for(0.2)
     owner.crash()
     later = groups[-1].start(owner.rank)
-    # Its sender does not learn of that yet, and so does not report that the context is over.
+    # The sender does not learn of the crash yet, so it does not report that the context has ended.
     network.cut(sender, later, 5.0)
     run_for(0.5)
     known = reached.agent.workers.known(owner.rank)
@@ -157,7 +157,7 @@ def test_a_pass_waits_for_no_send_that_is_made_while_its_worker_is_told_to_begin
     def let_all_begin_late(*arguments: Any) -> Any:
         if not gate:
             gate.append(True)
-            pause(2.0)  # longer than a call may take, and so than the root asks without doubt
+            pause(2.0)  # longer than a call's timeout, so longer than the root waits before it asks
         return let_all_begin(*arguments)
 
     def run_a_pass() -> None:
@@ -252,7 +252,7 @@ def test_memory_that_gradients_lent_comes_back_when_the_request_for_them_counts_
             run_for(1.0)
         caller.world.soon(caller, lose_a_pass)
         run_for(1.0)
-        gc.collect()  # what failed is held by its own error
+        gc.collect()  # the error of a failed call keeps its objects alive in a cycle
         run_for(100.0)
         assert callee.num_lent() == 0, f"seed {seed}"
 
@@ -276,7 +276,7 @@ def twice(x: Tensor) -> Tensor:
 
 
 def interrupt(*waiting: object) -> None:
-    # Before the answer has left, while it is on its way, or when it is there and not yet read.
+    # Interrupt before the answer is sent, while it is on its way, or when it has arrived unread.
     pause(groups[-1].world.rng.uniform(0.0, 0.04))
     raise KeyboardInterrupt
 
@@ -287,7 +287,7 @@ def call_for_much(number: int, timeout_s: float = 0.0) -> None:
 
 
 def much(number: int) -> Tensor:
-    if number >= 3:  # memory is common by now
+    if number >= 3:  # the workers have agreed to share memory by then
         world, network = groups[-1].world, groups[-1].network
         for link in network.links:
             if link.server is here() and (number == 3 or not link.lane.watched):
@@ -302,7 +302,7 @@ def test_who_wakes_when_another_has_its_rank_is_none_of_the_group_any_more() -> 
     sleeper.freeze(20.0)
     run_for(15.0)
     groups[-1].start(sleeper.rank)
-    # Nobody is left to tell it but the store.
+    # Only the store remains to report the loss to the sleeper.
     for worker in (other, third, groups[-1].present(0)):
         worker.crash()
     run_for(6.0)
@@ -321,7 +321,7 @@ def test_who_calls_itself_is_answered_by_itself_when_another_listens_where_it_di
     run_for(15.0)
     assert groups[-1].start(sleeper.rank).address == sleeper.address
     for worker in (other, third):
-        worker.crash()  # nobody is left to tell it
+        worker.crash()  # no peer remains to report the loss
     sleeper.world.soon(sleeper, lambda: answers.append(rpc.rpc_sync("w0", name_of)))
     run_for(6.0)
     assert answers == [sleeper.name]

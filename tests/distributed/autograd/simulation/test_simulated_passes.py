@@ -1,4 +1,4 @@
-"""Under any fault a pass gives the gradients of one process or an error, and nothing is left."""
+"""Under any fault a pass gives the gradients of one process or an error, and leaves no state."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from tests.distributed.rpc.simulation.simulated_fixtures import group_ends  # no
 from tests.distributed.rpc.simulation.simulated_group import Worker, here, simulated_machine
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
-# By then all passes have ended, and all ends have been reported to all workers concerned.
+# By then all passes have ended, and all workers concerned know it.
 QUIET_S = 100.0
-# How long a step may take that only waits.
+# How long a step that only waits may take.
 PAUSES_S = (0.01, 0.1, 0.5, 2.0)
 # A worker that was notified of a loss releases the lost worker's objects in this time.
 TOLD_S = 0.05
@@ -57,7 +57,7 @@ TOLD_S = 0.05
 
 @dataclass
 class Run:
-    """One program, and what became of it."""
+    """One run of a program, and its outcome."""
 
     number: int
     worker: Worker
@@ -66,12 +66,12 @@ class Run:
     began: float
     ended: float = 0.0
     found: Found | None = None
-    # No error is kept itself: its frames hold what is to end.
+    # Do not store the error itself: its frames would keep objects alive that must be released.
     error: tuple[type[BaseException], str] | None = None
 
 
 class Passes(Calls):
-    """One seed's group, programs and faults."""
+    """The group, programs and faults of one seed."""
 
     num_begun = 2, 6
     num_begun_in_storm = 4
@@ -80,7 +80,7 @@ class Passes(Calls):
         self.runs_begun: list[Run] = []
         self.weights: dict[tuple[str, int], Tensor] = {}
         self.first_fault: float | None = None
-        # By the notified worker, then by the lost life: when.
+        # The time of a notice, by the notified worker and then by the lost life.
         self.told_lost: dict[str, dict[str, float]] = {}
         self.acted_for_the_dead: list[str] = []
         self.acted_for_another: list[str] = []
@@ -149,7 +149,7 @@ class Passes(Calls):
         super().storm()
 
     def note_act(self, number: int, planned_by: Worker) -> None:
-        """Take note that something was done for a program, by the worker whose turn it is."""
+        """Record an action for a program, made by the worker whose turn it is."""
         owner, worker = self.runs_begun[number].worker, here()
         if worker is not planned_by:
             self.acted_for_another.append(f"{worker.name} for {planned_by.name}")
@@ -167,7 +167,7 @@ class Passes(Calls):
                 self.check_run(one)
         living = self.group.living()
         if any(self.references_of(worker) or worker.num_lent() for worker in living):
-            gc.collect()  # what failed may be held by its own error
+            gc.collect()  # errors may keep objects alive in a cycle
             self.world.run_until(self.world.now + 5.0)
         for worker in self.group.living():
             worker.run(self.check_that_nothing_is_left_here, ())
@@ -190,10 +190,11 @@ class Passes(Calls):
         planned = one.program.fails() and ON_PURPOSE in said
         assert planned or names_what_broke(one), text
         if self.first_fault is None or one.ended < self.first_fault:
-            # The first report may be that another worker's part is over, without the reason.
+            # The first report may only say that another worker's part has ended, without the
+            # reason.
             is_late = issubclass(kind, ContextReleasedError) or "has ended here" in said
             is_over = one.program.fails() and is_late
-            # Pauses may add up to more than a call may take.
+            # Pauses may add up to more than a call's timeout.
             is_slow = issubclass(kind, RpcTimeoutError) and one.program.pauses()
             assert planned or is_over or is_slow or may_come_to_rest(one), text
 
@@ -211,7 +212,7 @@ class Passes(Calls):
 
 
 def names_what_broke(one: Run) -> bool:
-    """Return whether the error of a program names a loss, a leave or a timeout."""
+    """Return whether a program's error names a loss, a leave or a timeout."""
     assert one.error is not None
     kind, said = one.error
     if issubclass(kind, GraphError) and "stalled" in said:
@@ -220,7 +221,7 @@ def names_what_broke(one: Run) -> bool:
 
 
 def may_come_to_rest(one: Run) -> bool:
-    """Return whether a program ended as a pass in the fast mode does that waits for nothing."""
+    """Return whether the error is a stalled pass, which fast mode reports for loose programs."""
     assert one.error is not None
     rests = issubclass(one.error[0], GraphError) and "stalled" in one.error[1]
     return rests and one.program.mode == "fast" and one.program.is_loose()
@@ -230,7 +231,7 @@ _LOSSES = (
     *(WorkerLostError, StaleIncarnationError, RpcTimeoutError, RpcNotRunningError),
     ContextReleasedError,
 )
-# In errors of more general classes.
+# Texts in errors of more general classes.
 _TOLD = re.compile(
     r"could not find destination (name|id)|was given up by worker|all its other references ended"
     r"|Could not find autograd context|was released while this thread"
@@ -240,7 +241,7 @@ scenarios: list[Passes] = []
 
 
 class AtWorker:
-    """The worker whose turn it is, as a place of a program."""
+    """The simulated worker whose turn it is, as the place of a program."""
 
     def __init__(self, number: int, length: int) -> None:
         self._number = number
@@ -282,7 +283,7 @@ def weight_gradient(context_id: int, length: int) -> Tensor | None:
 
 
 def handle_lost(workers: Workers, lost: PeerWorker) -> None:
-    """Replaces a worker's handler of another's end, and records when it acts on that."""
+    """Replace a worker's handler of lost peers, and record when the handler runs."""
     real_handle_lost(workers, lost)
     if not scenarios:
         return
@@ -300,7 +301,7 @@ real_handle_lost = Workers.handle_lost
 
 @contextmanager
 def machine_of_passes() -> Iterator[None]:
-    """Let agents in the block live in a simulated group, and notify scenarios of losses."""
+    """Run agents in the block in a simulated group, and report losses to the scenarios."""
     with simulated_machine(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "handle_lost", handle_lost)
         yield
@@ -312,8 +313,8 @@ def machine() -> Iterator[None]:
         yield
 
 
-# A seed takes 50 to 100 ms; --slow tries the others.
-# In parts: no test may take longer than pytest's time for one.
+# A seed takes 50 to 100 ms; --slow tries more of them. They are split into parts because of
+# pytest's time limit for a test.
 @pytest.mark.parametrize("first", range(0, 60, 30))
 def test_whatever_breaks_passes_give_the_gradients_of_one_process_or_a_stated_error(
     first: int,

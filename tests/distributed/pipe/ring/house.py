@@ -16,7 +16,7 @@ from fastdist.distributed.sockets import Doorbell
 
 
 class House:
-    """A listener that accepts rings, and callers."""
+    """A listener that accepts rings, and its callers."""
 
     def __init__(self) -> None:
         self.context = Context(["shm", "ipc"])

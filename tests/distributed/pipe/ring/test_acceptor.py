@@ -1,4 +1,4 @@
-"""The acceptor of rings: strangers, limits, callers that hang up or do not read."""
+"""The acceptor of rings: strangers, limits, and callers that hang up or do not read."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def has_hung_up(line: socket.socket) -> bool:
     try:
         return line.recv(1) == b""
     except ConnectionResetError:
-        return True  # and did not read all that was said
+        return True  # it closed before reading all data
 
 
 def num_memories() -> int:
-    """Return how many descriptors of memory without a name this process has."""
+    """Return the number of open descriptors of unnamed memory files."""
     links = []
     for fd in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # closed meanwhile, by libzmq's thread
@@ -57,7 +57,7 @@ def num_memories() -> int:
 
 
 class FullDoor(socket.socket):
-    """A listening socket of a process that has no descriptor left."""
+    """A listening socket of a process without free descriptors."""
 
     def accept(self) -> NoReturn:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -131,7 +131,7 @@ def test_who_comes_when_there_are_enough_rings_is_served_all_the_same(
     second.send([b"second again"], soon())
     received = house.receive()
     assert received is not None and received.frames == [b"second again"]
-    assert isinstance(received.route, bytes)  # by ZeroMQ
+    assert isinstance(received.route, bytes)  # a ZeroMQ connection
     house.listener.reply(received.route, [b"answer"])
     assert second.receive(soon()) == [b"answer"]
 
@@ -174,7 +174,7 @@ def test_answers_to_who_does_not_read_wait_and_keep_nobody(house: House) -> None
         assert house.listener.reply(received.route, [answer])
     kept = [bytes(answer) for answer in answers]
     for answer in answers:
-        answer[:] = bytes(len(answer))  # its owner goes on with it
+        answer[:] = bytes(len(answer))  # the sender reuses the buffer
     came: list[bytes] = []
 
     def read() -> None:
@@ -193,7 +193,7 @@ def test_who_sleeps_until_its_answer_comes_is_rung_for_that_alone(house: House) 
     lane = house.ring()
     lane.send([b"a"], soon())
     assert house.receive() is not None
-    assert house.receive(0.05) is None  # it asks to be rung
+    assert house.receive(0.05) is None  # it marks itself as sleeping
     assert lane._end.reader.sleeps()
     lane.send([b"b"], soon())
     received = house.receive()
@@ -209,7 +209,7 @@ def test_a_request_that_takes_too_long_to_leave_leaves_nothing_behind(house: Hou
     lane = house.ring()
     with pytest.raises(LaneTimeout):
         lane.send([bytes(4 * CAPACITY)], time.monotonic() + 0.05)
-    assert house.receive(0.05) is None  # half a message is none
+    assert house.receive(0.05) is None  # half a message is not delivered
     lane.send([b"next"], soon())
     received = house.receive()
     assert received is not None and received.frames == [b"next"]
@@ -240,7 +240,7 @@ def test_many_messages_by_rings_let_others_come_in_between(house: House) -> None
         lane.send([bytes(8)], soon())
     other.send([b"by ZeroMQ"], soon())
     deadline = soon()
-    while not house.listener._socket.get(15) & 1:  # ZMQ_EVENTS: it has arrived
+    while not house.listener._socket.get(15) & 1:  # ZMQ_EVENTS: the message has arrived
         assert time.monotonic() < deadline
     came = [house.receive() for _ in range(100)]
     assert [b"by ZeroMQ"] in [received and received.frames for received in came]
@@ -255,7 +255,7 @@ def test_closing_gives_everything_back(house: House) -> None:
         house.listener.reply(received.route, [b"answer"])
     house.listener.close()
     assert not os.path.exists(house.path)
-    # Earlier answers can be read; then the lane knows that nothing follows.
+    # Earlier answers can still be read, and then the lane reports its end.
     assert [lane.receive(soon()) for lane in lanes] == [[b"answer"]] * 3
     for lane in lanes:
         with pytest.raises(LaneInDoubt):

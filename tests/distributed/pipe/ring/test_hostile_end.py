@@ -1,4 +1,4 @@
-"""A hostile end of a ring, which writes anywhere in it at any moment, does no harm beyond it."""
+"""A hostile end that writes anywhere in a ring at any time does no harm outside the ring."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fastdist.distributed.pipe.ring.memory import CAPACITY, RING_BYTES, RingRead
 from tests.distributed.pipe.ring.house import House, soon
 
 MAX_FRAME_BYTES = 1 << 20
-# Bytes of a word, of the words of one direction, and before the directions; see memory.py.
+# Sizes: a word, the words of one direction, and all heads before the data; see memory.py.
 WORD, WORDS, HEADS = 8, 256, 4096
 WRITTEN, READ, READER_SLEEPS, WRITER_WAITS = 0, 64, 128, 192
-# Fills all memory outside of the way under test.
+# Fills all memory outside of the direction under test.
 FOREIGN = b"\xee"
 
 
@@ -96,7 +96,7 @@ def test_a_writer_whose_positions_were_moved_says_so_and_writes_nowhere_else(
         if not writer.write(frames):
             writer.begin(frames)
             if where == READ and 0 <= -moved <= CAPACITY:
-                # A position that can be, as if less had been read: it waits for more.
+                # A possible position, as if less had been read: the writer waits for more room.
                 assert writer.go_on() or writer.is_busy()
             else:
                 with pytest.raises(MessageError):
@@ -107,7 +107,7 @@ def test_a_writer_whose_positions_were_moved_says_so_and_writes_nowhere_else(
 
 def test_a_peer_that_rings_without_end_is_read_for_a_while_only() -> None:
     class Bell:
-        """The other end of a line that is never read empty."""
+        """One end of a connection that is never drained."""
 
         num_reads = 0
 
@@ -128,7 +128,7 @@ def test_a_peer_that_rings_without_end_is_read_for_a_while_only() -> None:
 
 
 class Flipping:
-    """The words of a way, which another processor changes between any two looks at them."""
+    """The words of one direction, which another processor changes at random between reads."""
 
     def __init__(self, words: memoryview, rng: random.Random) -> None:
         self.words, self.rng = words, rng
@@ -150,7 +150,7 @@ def a_number(rng: random.Random, words: memoryview) -> int:
 
 
 def corrupt(rng: random.Random, memory: Any, way: int, words: memoryview) -> None:
-    """Write something into the words of a way, or into its bytes."""
+    """Overwrite some words of one direction, or some of its data."""
     if rng.random() < 0.5:
         write_word(memory, way, rng.choice((WRITTEN, READ)), a_number(rng, words))
     else:
@@ -160,7 +160,7 @@ def corrupt(rng: random.Random, memory: Any, way: int, words: memoryview) -> Non
 
 
 def try_one(seed: int) -> str:
-    """Let one ring be corrupted while it is written and read; return how that ended."""
+    """Corrupt a ring while it is written and read; return the outcome."""
     rng = random.Random(seed)
     way = rng.choice((REQUESTS, ANSWERS))
     other = ANSWERS - way
@@ -248,14 +248,14 @@ def test_a_caller_that_spoils_its_ring_holds_up_nobody_else(house: House) -> Non
         received = house.receive()
         assert received is not None
         write_word(memory_of(hostile), way, where, value)
-        # An answer to it may be lost, and must not raise here.
+        # An answer to the hostile caller may be lost, but must not raise here.
         for frames in ([b"answer"], [b"answer", bytes(300_000)]):
             house.listener.reply(received.route, frames)
         hostile._end.bell.ring()
         question = b"%d" % number
         honest.send([question], soon())
         while (received := house.receive()) is not None and received.frames != [question]:
-            assert received.frames[0] in (b"hostile", b""), received  # its own bytes, at most
+            assert received.frames[0] in (b"hostile", b""), received  # only its own bytes
         assert received is not None
         assert house.listener.reply(received.route, [question])
         assert honest.receive(soon()) == [question]
@@ -280,7 +280,7 @@ def test_a_callee_that_spoils_a_ring_is_spoken_with_by_the_other_way(
     lane.send(third, soon())
     received = receive_third(house, lane)
     if received is None:
-        # The listener has dropped the ring; its caller notices, and goes on by ZeroMQ.
+        # The listener has dropped the ring; its caller notices, and continues over ZeroMQ.
         assert house.num_callers() == 0
         with pytest.raises(LaneInDoubt):
             lane.receive(soon())
@@ -290,7 +290,7 @@ def test_a_callee_that_spoils_a_ring_is_spoken_with_by_the_other_way(
 
 
 def receive_third(house: House, lane: RingLane) -> Received | None:
-    """Return the third message; None if nothing comes by the ring, which the listener dropped."""
+    """Return the third message, or None if the listener dropped the ring."""
     deadline = soon()
     while time.monotonic() < deadline:
         is_dropped = house.num_callers() == 0 and not lane.takes_edges

@@ -1,4 +1,4 @@
-"""One ring: messages of every size, in order and whole; and what no writer of ours writes."""
+"""One ring: messages of every size, complete and in order, and data that we never write."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fastdist.distributed.arena.lender import LEAST_BYTES
 from fastdist.distributed.pipe.ring.memory import CAPACITY, RING_BYTES, RingReader, RingWriter
 
 MAX_FRAME_BYTES = 1 << 20
-# Where the first way has its words and its bytes; see memory.py.
+# Offsets of the first direction's words and data; see memory.py.
 WRITTEN, READ, DATA = 0, 64, 4096
 
 
 class Ring:
-    """Both ends of one way, in one process."""
+    """Both ends of one direction, in one process."""
 
     def __init__(self, bell: Callable[[], None] | None = None) -> None:
         self.memory = mmap.mmap(-1, RING_BYTES)
@@ -40,7 +40,7 @@ class Ring:
         self.memory.close()
 
     def carry(self, frames: list[bytes]) -> list[bytes]:
-        """Write a message, whole or in pieces, and return it as it is read."""
+        """Write a message, whole or in pieces, and return it as read."""
         if not self.writer.write(frames):
             self.writer.begin(frames)
         while (came := self.reader.read()) is None:
@@ -60,7 +60,7 @@ SIZES = [0, 1, 15, 16, 17, 4000, CAPACITY - 33, CAPACITY - 32, CAPACITY - 16, CA
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_frame_of_every_size_comes_as_it_was(ring: Ring, size: int) -> None:
-    # Each time at another place: the end of the memory comes in the midst of frame and header.
+    # Each time at another offset, so that frames and headers wrap around the end of the memory.
     for turn in range(40):
         frame = random.Random(turn).randbytes(size)
         assert ring.carry([frame]) == [frame]
@@ -84,7 +84,7 @@ def test_messages_of_many_frames_keep_their_order_and_their_bounds(ring: Ring) -
 
 def test_a_tensor_that_no_memory_is_lent_for_goes_whole(ring: Ring) -> None:
     head, tensor = b"h" * 300, bytes(LEAST_BYTES - 1)
-    for _ in range(3):  # also round the end
+    for _ in range(3):  # also across the end of the memory
         assert ring.writer.write([head, tensor])
         assert [bytes(frame) for frame in ring.reader.read() or ()] == [head, tensor]
 
@@ -97,7 +97,7 @@ def test_small_messages_that_are_read_at_once_stay_in_a_few_pages(ring: Ring) ->
         assert ring.reader.read() == [frame]
     few = DATA + (1 << 14) + 4096
     assert ring.memory[few : DATA + CAPACITY] == bytes(DATA + CAPACITY - few)
-    # A message that needs more than the remaining room continues where it is.
+    # A message that needs more than the remaining room continues at its position.
     large = bytes(CAPACITY - 32)
     for _ in range(3):
         assert ring.carry([large]) == [large]

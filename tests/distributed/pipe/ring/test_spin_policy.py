@@ -1,4 +1,4 @@
-"""A reader that looks in vain looks rarely, and one that has seen something looks again."""
+"""A reader polls less often after polls in vain, and more often after a success."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fastdist.distributed.pipe.ring.spin_policy import LOOK_NS, SpinPolicy
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a quarter of a look pass each time that somebody asks for the time."""
+    """Advance the clock by a quarter of a polling period at each query of the time."""
     ticks = itertools.count(0, LOOK_NS // 4)
     monkeypatch.setattr(spin_policy, "time", SimpleNamespace(monotonic_ns=lambda: next(ticks)))
     monkeypatch.setattr(spin_policy, "_has_two_processors", lambda: True)
 
 
 def looks_of(calm: SpinPolicy, times: int) -> list[bool]:
-    """Return at which of so many waits, all in vain, somebody looked."""
+    """Return which of `times` waits polled; no poll finds anything."""
     looked: list[bool] = []
     for _ in range(times):
         asked: list[bool] = []

@@ -1,4 +1,4 @@
-"""The lane that others share: by a ring, and by ZeroMQ when that has ended."""
+"""A shared lane uses a ring, and ZeroMQ after the ring has ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def house() -> Iterator[House]:
 
 
 def events_until(lane: WatchedRingLane, last: str) -> list[str]:
-    """Return the events of the connection, up to `last`."""
+    """Return the connection's events up to `last`."""
     told: list[str] = []
     deadline = soon()
     while last not in told:
@@ -38,7 +38,7 @@ def events_until(lane: WatchedRingLane, last: str) -> list[str]:
 
 
 def meet(house: House, lane: WatchedRingLane) -> None:
-    """Wait until the ring, and its stand-in connection, exist."""
+    """Wait until the ring and the ZeroMQ connection next to it exist."""
     assert lane.try_send([b"hello"])
     received = house.receive()
     assert received is not None and received.frames == [b"hello"]
@@ -46,7 +46,7 @@ def meet(house: House, lane: WatchedRingLane) -> None:
 
 
 def end_ring(house: House) -> None:
-    """Let the listener hang up on the one caller that it has."""
+    """Make the listener drop its only caller."""
     rings = house.listener._rings
     assert rings is not None
     (caller,) = rings._callers.values()
@@ -66,14 +66,14 @@ def test_the_end_of_a_ring_is_told_as_a_break_before_the_next_lane_is_made(house
     assert lane.fileno() == -1
     assert not lane.try_send([b"too early"]) and lane.try_receive() is None
     assert lane.next_connection_event() == monitor.DISCONNECTED
-    assert lane.fileno() == -1  # who asks no more gets no other lane
+    assert lane.fileno() == -1  # a caller that reads no further events stays without a new lane
     told = events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert told == [monitor.CONNECTED, monitor.HANDSHAKE_SUCCEEDED]
     assert lane.takes_edges and lane.fileno() >= 0 and lane.connection_fileno() >= 0
     assert lane.try_send([b"hello again"])
     received = house.receive()
     assert received is not None and received.frames == [b"hello again"]
-    assert isinstance(received.route, bytes)  # by ZeroMQ
+    assert isinstance(received.route, bytes)  # a ZeroMQ connection
 
 
 def test_a_ring_that_ends_at_once_is_told_as_a_break_alone(house: House) -> None:
@@ -81,7 +81,7 @@ def test_a_ring_that_ends_at_once_is_told_as_a_break_alone(house: House) -> None
     assert lane.try_send([b"hello"])
     assert house.receive() is not None
     end_ring(house)
-    lane.events()  # before anybody has asked for what became of the connection
+    lane.events()  # before its connection events have been read
     assert lane.next_connection_event() == monitor.DISCONNECTED
     told = events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert told.count(monitor.HANDSHAKE_SUCCEEDED) == 1
@@ -102,7 +102,7 @@ def test_one_who_waits_goes_on_by_zeromq_at_once(house: House) -> None:
 def test_a_ring_takes_one_descriptor_of_each_end(house: House) -> None:
     before = len(os.listdir("/proc/self/fd"))
     meet(house, house.watched())
-    assert len(os.listdir("/proc/self/fd")) == before + 2  # both ends are here
+    assert len(os.listdir("/proc/self/fd")) == before + 2  # both ends are in this process
 
 
 def test_what_was_answered_before_the_end_is_read(house: House) -> None:
@@ -123,14 +123,14 @@ def test_a_message_larger_than_the_ring_goes_in_pieces_and_others_wait(house: Ho
     lane = house.watched()
     large = bytearray(b"x") * (3 * CAPACITY)
     assert lane.try_send([large])
-    large[:] = bytes(len(large))  # its sender goes on with it
+    large[:] = bytes(len(large))  # the sender reuses the buffer
     assert not lane.try_send([b"next"])
     assert not lane.events() & WRITABLE
     deadline = soon()
     received = None
     while received is None:
         assert time.monotonic() < deadline
-        lane.events()  # as its reader does when it is rung
+        lane.events()  # as its reader does when the bell rings
         received = house.receive(0.01)
     assert received.frames == [b"x" * 3 * CAPACITY]
     assert lane.events() == WRITABLE
@@ -183,7 +183,7 @@ def test_hanging_up_ends_the_connection_and_not_what_stands_in_the_ring(house: H
     assert received is not None and received.frames == [b"a"]
     assert house.listener.reply(received.route, [b"answer"])
     assert lane.try_receive() == [b"answer"]
-    # From now on the connection of ZeroMQ shows whether the peer is there.
+    # From now on the ZeroMQ connection shows whether the peer is alive.
     events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert not lane.takes_edges and lane.connection_fileno() >= 0
     lane.hang_up()

@@ -1,7 +1,7 @@
-"""Connections between simulated processes: each in order, in no order to each other, breakable.
+"""Simulated connections between processes: each keeps order, several have none, and all may break.
 
-A connection takes a moment to be made. Messages on their way when an end dies may arrive, up to a
-point. The other end learns of it a little later, before or after these messages.
+Connecting takes a moment. When an end dies, some of the messages under way may still arrive. The
+other end learns of the death a little later, before or after these messages.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _MOST_ON_ITS_WAY = 8
 
 
 class Network:
-    """The listeners, and all connections."""
+    """All listeners and connections."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, SimListener] = {}
         self.lanes: list[SimLane] = []
         self.numbers = itertools.count()
-        # Other connections, inside a machine, tell nothing of their ends.
+        # Whether connections inside a machine fail to report their ends.
         self.is_tcp_only = False
         self.delays_s: tuple[float, ...] = (0.0001, 0.001, 0.02)
-        # How long a connection takes to be made.
+        # How long connecting takes.
         self.connects_s: tuple[float, ...] = (0.0001, 0.001, 0.02)
 
     def process_ended(self, process: Process) -> None:
-        """Break what a process held, as its kernel does."""
+        """Break all connections of a process, as its kernel does."""
         self.listeners = {
             address: one for address, one in self.listeners.items() if one.process is not process
         }
@@ -45,7 +45,7 @@ class Network:
                 lane.break_off()
 
     def cut(self, one: Process, other: Process) -> None:
-        """Break the connections of a pair."""
+        """Break the connections between two processes."""
         for lane in self.lanes:
             if {lane.process, lane.target} == {one, other} and lane.is_watched:
                 lane.break_off()
@@ -113,7 +113,7 @@ class SimLane:
         readable.pop(self._fd, None)
 
     def break_off(self) -> None:
-        """Lose the connection, and some of the messages under way."""
+        """Break the connection, and lose some of the messages under way."""
         if not self.is_up:
             return
         self.is_up = False
@@ -134,7 +134,7 @@ class SimLane:
         if self.target is not None and self.target.frozen:
             self.world.at(self.world.now + 0.05, None, self._arrive)
             return
-        # Each arrival takes the first message: order is kept whatever the delays are.
+        # Each arrival takes the first message, so random delays do not change the order.
         frames = self._on_its_way.popleft()
         listener = self._network.listeners.get(self._address)
         if listener is not None and listener.process is self.target:
@@ -144,7 +144,7 @@ class SimLane:
     def _tell(self, kind: str) -> None:
         if not self.is_watched:
             return
-        # A monitor tells late, but in order.
+        # Socket monitors report late, but in order.
         self._told_at = max(self._told_at, self._later())
         self.world.at(self._told_at, self.process, self._events.append, kind)
 
@@ -158,7 +158,7 @@ def _nothing() -> None:
 
 
 class SimListener:
-    """A Listener; which connection is read next is anybody's guess."""
+    """A Listener that reads its connections in random order."""
 
     def __init__(self, network: Network) -> None:
         self.process, self._network = here(), network
@@ -177,7 +177,7 @@ class SimListener:
         self._is_woken = False
         if not self._came:
             return None
-        # In the order in which the connections first brought something: memory has no say.
+        # In the order of first arrivals, so that memory addresses have no influence.
         key = world.rng.choice(list(self._came))
         frames = self._came[key].popleft()
         if not self._came[key]:
@@ -195,7 +195,7 @@ class SimListener:
 
 
 class SimContext:
-    """A pipe.Context."""
+    """A replacement for pipe.Context."""
 
     def __init__(self, network: Network) -> None:
         self._network = network

@@ -1,4 +1,4 @@
-"""Members of a job: their groups are real; threads, sockets, memory, store and clock are not."""
+"""Members of a job with real groups, but simulated threads, sockets, memory, store and clock."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _SIMULATED = (
     "fastdist.distributed.process_group",
     "fastdist.distributed.store",
 )
-# Sizes from which data takes other ways, so small that small arrays take all of them. The tables of
-# six members are larger than a ring.
+# Sizes at which another algorithm is used, reduced so that small arrays use all of them. The tables
+# of six members are larger than a ring.
 _SIZES = {
     segment: {"SMALL_BYTES": 256, "BLOCK_BYTES": 168},
     sums: {
@@ -80,7 +80,7 @@ class Member(Process):
         self.groups = world.World()
         self.store = SimStore(job.store, self)
         self.descriptors: dict[int, tuple[str, mmap.mmap]] = {}
-        # It is killed when it has come to so many points at which others may come between.
+        # The process is killed at this step; a step is a point where other processes may run.
         self.dies_at = 0
         self.steps = 0
         self.was_cut = self.was_late = self.was_frozen = False
@@ -89,7 +89,7 @@ class Member(Process):
         self.world.soon(self, self._main)
 
     def run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        """Run something here; errors of what is unwound, for it was killed, are nobody's."""
+        """Run a function in this process; ignore errors while a killed process unwinds."""
         try:
             super().run(function, arguments)
         except Exception:
@@ -97,12 +97,12 @@ class Member(Process):
                 raise
 
     def entered(self) -> None:
-        """Have what modules keep for a process."""
+        """Switch the modules' per-process state to this process."""
         hub._hubs, hub._hubs_lock = self.hubs, self.hubs_lock  # type: ignore[assignment]
         _here.world = self.groups
 
     def step(self) -> None:
-        """Come to a point at which the process may be killed."""
+        """Count a point at which the process may be killed."""
         if self.dead:
             raise Crashed
         self.steps += 1
@@ -111,12 +111,12 @@ class Member(Process):
             raise Crashed
 
     def freeze(self, seconds: float) -> None:
-        """Do nothing for a while."""
+        """Stop the process for some seconds."""
         self.was_frozen = True
         super().freeze(seconds)
 
     def pause(self, seconds: float) -> None:
-        """Come late."""
+        """Delay the process."""
         sync.pause(seconds)
 
     def _main(self) -> None:
@@ -125,7 +125,7 @@ class Member(Process):
 
 
 class Job:
-    """Members that one launcher has started, in a separate world."""
+    """Members started by one launcher, in a separate world."""
 
     def __init__(self, seed: int, *, reuses_pids: bool = False) -> None:
         end_job()
@@ -138,7 +138,7 @@ class Job:
         self.store = HashStore()
         self.members: list[Member] = []
         self.on_death: Callable[[Member], None] = _ignore
-        # How often a member of one machine fails to map the memory of another.
+        # The probability that a member fails to map the memory of another one on its machine.
         self.maps_fail = 0.0
 
     def start(self, rank: int, machine: str, program: Any) -> Member:
@@ -157,7 +157,7 @@ class Job:
         return [one for one in self.members if not one.dead]
 
     def of_pid(self, pid: int) -> Member:
-        """Return the latest process with a number."""
+        """Return the latest process with this pid."""
         return next(one for one in reversed(self.members) if one.pid == pid)
 
     def _process_ended(self, ended: Process) -> None:
@@ -165,7 +165,7 @@ class Job:
         self.network.process_ended(ended)
         ended.descriptors.clear()
         for member in self.living():
-            # Its descriptor of the process becomes readable.
+            # Its descriptor for the ended process becomes readable.
             sync.wake(member)
         self.on_death(ended)
 
@@ -180,7 +180,7 @@ unexpected: list[str] = []
 
 
 def end_job() -> None:
-    """Let nothing happen any more in the job that there is."""
+    """Stop the current job."""
     while jobs:
         jobs.pop().world.end()
         worlds.clear()
@@ -188,7 +188,7 @@ def end_job() -> None:
 
 
 class SimStore(Store):
-    """One process's end of the store, which its launcher hosts."""
+    """One process's handle of the store, which the launcher hosts."""
 
     def __init__(self, shared: HashStore, member: Member) -> None:
         super().__init__(timedelta(seconds=30))
@@ -213,7 +213,7 @@ class SimStore(Store):
 
 
 class SimOs:
-    """Stands where modules have `os`."""
+    """A replacement for `os` in modules."""
 
     def urandom(self, size: int) -> bytes:
         return worlds[-1].rng.randbytes(size)
@@ -243,7 +243,7 @@ def _me() -> Member:
 
 
 class SimRecord:
-    """Makes records of simulated processes, and reads them."""
+    """Creates records of simulated processes, and reads them."""
 
     decode = staticmethod(members.Record.decode)
 
@@ -257,7 +257,7 @@ class SimRecord:
 
 
 class _Memory(mmap.mmap):
-    """A mapping that ends with its last user: members have one each, and here all have this."""
+    """A mapping shared by all members here, so close() must not unmap it."""
 
     def close(self) -> None:
         pass
@@ -294,7 +294,7 @@ def _knock(address: str, until: float) -> bool:
 
 
 class _Unexpected(logging.Handler):
-    """Keeps what was logged as an error."""
+    """Collects logged errors."""
 
     def emit(self, record: logging.LogRecord) -> None:
         unexpected.append(record.getMessage())
@@ -318,7 +318,7 @@ def _patch_modules(patch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def simulated_machines() -> Iterator[None]:
-    """Let groups that are made in the block be those of simulated members."""
+    """Run groups created in the block on simulated members."""
     logger, handler = logging.getLogger("fastdist"), _Unexpected(logging.ERROR)
     outside = hub._hubs, hub._hubs_lock
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The steps of a program of collectives: drawn by a seed, and the result of each member."""
+"""The steps of a program of collectives, drawn by a seed, and each member's expected results."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _MISTAKES = ("name", "dtype", "size", "op")
 
 @dataclass
 class Step:
-    """A collective of all members of a group."""
+    """One collective of all members of a group."""
 
     number: int
     kind: str
-    # 0 is the default group; others are counted as they are made.
+    # 0 is the default group; new groups are numbered in order.
     group: int = 0
     dtype: str = "float32"
     size: int = 1
@@ -51,15 +51,15 @@ class Step:
     # Global ranks of a new group.
     ranks: tuple[int, ...] = ()
     is_async: bool = False
-    # The rank in the group that calls something else, and what.
+    # The rank in the group that makes a different call, and the difference.
     wrong: int = -1
     mistake: str = ""
-    # Global rank -> how late it comes.
+    # Delay in seconds by global rank.
     late: dict[int, float] = field(default_factory=dict)
 
 
 def draw_plan(rng: random.Random, size: int) -> list[Step]:
-    """Return the steps of a program."""
+    """Return random steps of a program."""
     plan: list[Step] = []
     groups: dict[int, tuple[int, ...]] = {0: tuple(range(size))}
     for number in range(rng.randint(2, 9)):
@@ -102,24 +102,24 @@ def _draw_collective(rng: random.Random, number: int, groups: dict[int, Any]) ->
 
 
 class Buffers:
-    """The tensors of one member in one step, and what it should find in them."""
+    """The tensors of one member in one step, and their expected contents."""
 
     def __init__(self, step: Step, rank: int, size: int, generation: int) -> None:
         self._step, self._rank, self._size, self._generation = step, rank, size, generation
         self.outs: list[Any] = []
         self.expected: list[Any] = []
         self._before: list[bytes] = []
-        # Whether the outs of all members must be equal, to the bit.
+        # Whether all members must get the same bits.
         self.is_shared = step.kind in ("all_reduce", "broadcast", "all_gather")
 
     def given(self, rank: int, part: int = 0, length: int | None = None) -> Any:
-        """Return the numbers that a rank brings."""
+        """Return the input of a rank."""
         step = self._step
         length = step.size if length is None else length
         numbers = np.arange(length) * 3 + 5 * rank + 7 * step.number + 11 * self._generation + part
         numbers = numbers % 13
         if step.dtype in ("float32", "float64", "bfloat16"):
-            # Sums in another order round to others.
+            # Such sums depend on the order of rounding.
             return numbers / 3 * (1 + 0.37 * rank)
         return numbers
 
@@ -127,7 +127,7 @@ class Buffers:
         return fastdist.tensor(numbers.tolist(), dtype=getattr(fastdist, self._step.dtype))
 
     def out(self, numbers: Any, expected: Any) -> Any:
-        """Return a tensor that a collective fills."""
+        """Register and return an output tensor of a collective."""
         tensor = self.tensor(numbers)
         self.outs.append(tensor)
         self.expected.append(expected)
@@ -142,7 +142,7 @@ class Buffers:
 
     def require_unchanged(self) -> None:
         if self._step.kind == "ring" and bits_of(self.outs[0]) != self._before[0]:
-            # The receive may have completed, though the send failed.
+            # The receive may have completed although the send failed.
             self.require_expected()
             return
         for tensor, before in zip(self.outs, self._before, strict=True):
@@ -168,7 +168,7 @@ def bits_of(tensor: Any) -> bytes:
 
 
 def call_step(step: Step, group: Any, buffers: Buffers, rank: int, size: int) -> Any:
-    """Call a collective; return its Work where it is asynchronous."""
+    """Call a collective; return its Work if it is asynchronous."""
     mine, names = buffers.given(rank), {"group": group, "async_op": step.is_async}
     op, rows = getattr(dist.ReduceOp, step.op.upper()), [buffers.given(r) for r in range(size)]
     if step.kind == "barrier":
@@ -229,7 +229,7 @@ def _call_messages(step: Step, group: Any, buffers: Buffers, rank: int, size: in
 
 
 def with_mistake(step: Step) -> Step:
-    """Return the call of a member that errs."""
+    """Return the call of a member that makes the mistake."""
     wrong = Step(**vars(step))
     if step.mistake == "name":
         wrong.kind = "barrier" if step.kind != "barrier" else "all_reduce"

@@ -1,4 +1,4 @@
-"""A seed's program of collectives, run by simulated members, and what goes wrong meanwhile."""
+"""A seed's program of collectives on simulated members, with random faults."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tests.distributed.process_group.simulation.simulated_plan import (
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 TIMEOUT_S = 6.0
-# Under any fault, members end before that.
+# Under any fault, all members end within this time.
 HORIZON_S = 400.0
-# Members that wait for one that has ended learn of it in this time.
+# Members that wait for an ended member learn of the loss within this time.
 LOSS_S = 1.5
 _MOST_ROUNDS = 12
 _KEPT = re.compile(r"process_group\.(inits\.\d+|latest)$")
@@ -45,7 +45,7 @@ _NAMED = re.compile(r"rank (\d+) \(pid (\d+) on")
 
 @dataclass
 class Outcome:
-    """The result of one step, or of init, at one member."""
+    """The result of one step, or of init, on one member."""
 
     member: Member
     generation: int
@@ -60,7 +60,7 @@ INIT, END = -1, 10_000
 
 
 class Groups:
-    """One seed's job."""
+    """The job of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -79,7 +79,7 @@ class Groups:
         self.done: list[Member] = []
         self.job.on_death = self._died
         self.deaths: list[tuple[float, Member]] = []
-        # (process, generation, step) -> when it called.
+        # Time of the call, by (process, generation, step).
         self.begun: dict[tuple[int, int, int], float] = {}
         self.num_killed = 0
         self.is_late = False
@@ -136,7 +136,7 @@ class Groups:
                 self._round(member)
             except (CollectiveError, StoreTimeoutError):
                 dist.destroy_process_group()
-                # A member that has finished comes to no other group.
+                # A finished member joins no further group.
                 if not self.restarts or self.done:
                     return
             else:
@@ -148,7 +148,7 @@ class Groups:
         groups = [dist.GroupMember.WORLD]
         pending: list[tuple[Step, Buffers, Any, float]] = []
         for step in self.plan:
-            # Once: a life that comes again is not late again.
+            # Only once: a restarted member is not late again.
             if late_s := step.late.pop(member.rank, 0.0):
                 self.is_late = self.is_late or late_s > TIMEOUT_S
                 member.was_late = member.was_late or late_s > 1.0
@@ -209,7 +209,7 @@ class Groups:
                 self._succeeded(member, step, buffers, began)
 
     def _succeeded(self, member: Member, step: Step, buffers: Buffers, began: float) -> None:
-        # A small message is on its way before its receiver calls; others do not take part.
+        # A small message is sent before its receiver calls; other members do not take part.
         is_message = step.kind == "message" and not buffers.outs
         assert step.wrong < 0 or is_message, f"{step} succeeded at {member.name}"
         buffers.require_expected()
@@ -245,7 +245,7 @@ class Groups:
         generation, now = member.groups.num_inits, member.world.now
         self.outcomes.append(Outcome(member, generation, step, began, now, error, bits))
 
-    # Conditions that must hold.
+    # Invariants.
 
     def run(self) -> None:
         world = self.job.world
@@ -255,7 +255,7 @@ class Groups:
             raise AssertionError("a thread of the simulation crashed") from error
 
     def check(self) -> None:
-        """Hold what every run promises."""
+        """Check all invariants of a run."""
         for member in self.job.living():
             assert member.ended, f"{member.name} hangs"
         assert not unexpected, unexpected
@@ -287,7 +287,7 @@ class Groups:
         deaths = [when for when, one in self.deaths if one.pid in named]
         is_quiet = any(one.was_frozen or one.was_late for one in self.job.members)
         if deaths and not is_quiet:
-            # If it had not come yet, nobody knows which process it was.
+            # If the dead member had not joined yet, the others do not know which process it was.
             is_making = step == INIT or self.plan[step].kind == "new_group"
             others = [one.began for one in self.outcomes if one.step == step]
             began = max(others) if is_making else outcome.began
@@ -313,9 +313,9 @@ class Groups:
         assert "called" in text and len(_NAMED.findall(text)) >= 2, text
 
     def _is_excused(self, pid: int, outcome: Outcome) -> bool:
-        """Return whether a process was lost, late or had failed itself."""
+        """Return whether a process was lost or late, or had failed itself."""
         if outcome.member.was_frozen and isinstance(outcome.error, CollectiveTimeoutError):
-            # Its own deadline has passed meanwhile, before it could read what had come.
+            # Its own deadline passed while it was frozen, before it could read arrived messages.
             return True
         for one in self.job.members:
             if one.pid == pid and (one.dead or one.was_cut or one.was_frozen or one.was_late):
@@ -325,7 +325,7 @@ class Groups:
             one.error is not None and one.generation == outcome.generation for one in its
         ):
             return True
-        # It waits elsewhere, for one that has not come itself.
+        # It waits in another call, for a member that is missing there.
         begun = self.begun.get((pid, outcome.generation, outcome.step), HORIZON_S * 1000)
         return isinstance(outcome.error, CollectiveTimeoutError) and begun >= outcome.ended
 
@@ -337,7 +337,9 @@ class Groups:
                 assert other == one.bits, f"step {one.step}: bits differ"
 
     def _check_that_all_goes_well(self) -> None:
-        """Where nothing broke, no error but mistakes; where members come back, all finish."""
+        """Check that there are only planned errors if nothing broke, and that restarted members
+        finish.
+        """
         broke = (
             self.deaths
             or self.is_late
@@ -349,7 +351,7 @@ class Groups:
             assert not wrong, f"{wrong[0].member.name}: {wrong[0].error!r}"
             assert len(self.done) == self.size
         elif self.restarts:
-            # A member that was killed after the first had finished does not come back.
+            # A member that was killed after the first one had finished is not restarted.
             assert self.done, "no member has finished"
 
     def _check_that_nothing_is_left(self) -> None:
@@ -359,7 +361,7 @@ class Groups:
         is_first = not any(one.generation for one in self.outcomes)
         if is_first and len(self.done) == self.size == len(self.job.members):
             state = self.job.store._state
-            # For each group one name, for each rank a count, and the last answer of a barrier.
+            # Left are one name per group, one counter per rank, and the last answer of a barrier.
             assert all(name.endswith(b"/ready") for name in state._groups), list(state._groups)
             others = [key for key in state._values if not _KEPT.search(key.decode())]
             assert len(others) <= any(one.kind == "monitored_barrier" for one in self.plan), others
@@ -369,7 +371,7 @@ scenarios: list[Groups] = []
 
 
 def try_seeds(seeds: range) -> None:
-    """Run the program of each seed, and hold what it promises."""
+    """Run the program of each seed, and check its invariants."""
     for seed in seeds:
         unexpected.clear()
         try:

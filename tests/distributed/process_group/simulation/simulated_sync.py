@@ -1,7 +1,7 @@
-"""Locks, threads, futexes and polls of simulated processes: each wait hands the world on.
+"""Locks, threads, futexes and polls of simulated processes: each wait lets other processes run.
 
-See Note [One thread leads] in rpc/simulation/simulated_world.py. A process that has crashed is
-unwound: its locks let it through, and whatever else it does raises Crashed.
+See Note [One thread leads] in rpc/simulation/simulated_world.py. A crashed process is unwound: its
+locks do not block, and every other operation raises Crashed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tests.distributed.rpc.simulation.simulated_world import (
 )
 
 clock = Clock()
-# How late a process is woken by another one.
+# How late one process wakes another.
 _WAKE_S = 0.0005
 
 
 def pause(seconds: float) -> None:
-    """Let others go on for a while."""
+    """Let others run for some seconds."""
     world = worlds[-1]
     world.block(_never, world.now + seconds)
 
 
 def wake(process: Process) -> None:
-    """Let what waits in a process look again, soon."""
+    """Check the waiters of a process again soon."""
     world = worlds[-1]
     world.at(world.now + world.rng.random() * _WAKE_S, process, _nothing)
 
@@ -113,7 +113,7 @@ class _Waiter:
 
 
 class SimCondition:
-    """A Condition, whose waiters may be of several processes."""
+    """A Condition whose waiters may belong to several processes."""
 
     def __init__(self, lock: Any = None) -> None:
         self._lock = SimRLock() if lock is None else lock
@@ -157,7 +157,7 @@ class SimCondition:
 
 
 class SimThread:
-    """A thread of a process, which begins a little late."""
+    """A thread of a process, which starts a little late."""
 
     by_ident: ClassVar[dict[int, SimThread]] = {}
 
@@ -186,7 +186,7 @@ class SimThread:
 
 
 class SimThreading:
-    """Stands where modules have `threading`."""
+    """A replacement for `threading` in modules."""
 
     Lock, RLock, Condition, Event, Thread = SimLock, SimRLock, SimCondition, SimEvent, SimThread
 
@@ -199,14 +199,14 @@ class SimThreading:
 
 
 class SimSpin:
-    """A SpinPolicy that looks once."""
+    """A SpinPolicy that polls once."""
 
     def look(self, is_there: Callable[[], bool]) -> bool:
         return is_there()
 
 
 class SimFence:
-    """A fence, at which others may come between, and a process may be killed."""
+    """A memory fence, at which other processes may run and a process may be killed."""
 
     def __enter__(self) -> None:
         process = here()
@@ -219,7 +219,7 @@ class SimFence:
 
 
 class SimFutex:
-    """Sleep on a word of memory that processes share."""
+    """A futex: sleep on a word of memory that processes share."""
 
     def __init__(self) -> None:
         self._waiters: dict[int, list[_Waiter]] = {}
@@ -246,7 +246,7 @@ class SimFutex:
             wake(waiter.process)
 
 
-# Descriptor -> whether it is readable.
+# By descriptor: a function that returns whether it is readable.
 readable: dict[int, Callable[[], bool]] = {}
 _numbers = itertools.count(1_000_000)
 
@@ -259,7 +259,7 @@ def new_fd(is_readable: Callable[[], bool]) -> int:
 
 
 class SimBell:
-    """A Doorbell."""
+    """A replacement for Doorbell."""
 
     def __init__(self) -> None:
         self.is_rung = False
@@ -279,7 +279,7 @@ class SimBell:
 
 
 class SimSelect:
-    """Stands where modules have `select`."""
+    """A replacement for `select` in modules."""
 
     POLLIN = select.POLLIN
 

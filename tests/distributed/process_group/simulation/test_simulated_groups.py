@@ -1,4 +1,4 @@
-"""Under any fault: no member hangs, all find the same bits, and errors name the right member."""
+"""Under any fault no member hangs, all get the same bits, and errors name the right member."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NUM_SEEDS = 60
 
 @pytest.fixture(scope="module", autouse=True)
 def machines() -> Iterator[None]:
-    """Let groups be those of simulated members."""
+    """Run groups on simulated members."""
     with simulated_machines():
         yield
 
 
 @pytest.fixture(autouse=True)
 def threads_end() -> Iterator[None]:
-    """Leave no thread of a simulated process behind."""
+    """End all threads of simulated processes after the tests."""
     yield
     end_job()
     end_threads()
@@ -37,7 +37,7 @@ def test_whatever_breaks_members_end_with_the_same_bits_or_an_error_that_names_i
     try_seeds(range(NUM_SEEDS))
 
 
-# Seeds that found faults, and what was wrong; each fails where that is taken back.
+# Seeds that found bugs, and the bugs; a seed fails again if its fix is reverted.
 FOUND = {
     2: "the end of a member in init_process_group was noticed at the timeout alone",
     34: "a member that was killed in init_process_group never met the others again",
@@ -73,7 +73,7 @@ def test_whatever_breaks_members_end_well_for_many_seeds(first: int) -> None:
     try_seeds(range(first, first + 1000))
 
 
-# A break that a simulated group must notice: from a seed shortly before the first that does.
+# Deliberate bugs that the simulation must detect; seeds start shortly before the first that does.
 
 
 def test_members_that_never_meet_again_after_a_restart_are_noticed(

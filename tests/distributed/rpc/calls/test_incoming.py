@@ -1,4 +1,4 @@
-"""A request runs within its time, or not at all."""
+"""A request runs within its time limit, or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER = Record("w0", 0, 2, 1, {}, {}, "none")
 
 
 class Host:
-    """A server that keeps what it sends."""
+    """A server that records the messages that it sends."""
 
     def __init__(self) -> None:
         self.me = Record("w1", 1, 2, 1, {}, {}, "none")
@@ -73,7 +73,7 @@ def test_who_should_make_a_value_hears_of_a_remote_call_that_came_too_late(
     request = Incoming(host, CallerLane(caller_of(OTHER), 0), message, 0)
     clock.now += 2.0
     request.run()
-    # Others may wait for the value that it should have created.
+    # Others may wait for the value that the call should have created.
     assert refused == [message] and isinstance(message.refusal, RpcTimeoutError)
 
 

@@ -1,4 +1,4 @@
-"""A request whose sender waits for the answer itself, at once or in short steps."""
+"""A request whose sender waits for the answer itself, in one wait or in short steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lane_call_of(own: OwnLane, counts: CallCounts | None = None, **of_peer: Any)
 
 
 class SilentLane:
-    """A lane whose connection has taken the answer with it."""
+    """A lane on which no answer arrives."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
@@ -81,7 +81,7 @@ def test_who_waits_in_short_steps_asks_now_and_then_what_became_of_the_call(
 
 
 class ForgetfulLane(SilentLane):
-    """A lane whose other end knows nothing of the connection, and answers when it does."""
+    """A lane whose peer first asks for an introduction (GREET_FIRST), and then answers."""
 
     num_received = 0
 
@@ -100,7 +100,7 @@ def test_who_is_told_to_greet_first_does_so_and_asks_what_became_of_the_call() -
 
 
 class ClosedLane(SilentLane):
-    """A lane that ends while its owner waits."""
+    """A lane that is closed while its owner waits."""
 
     def receive(self, deadline: float | None) -> Any:
         raise LaneClosed
@@ -115,7 +115,7 @@ def test_who_waits_hears_at_once_that_the_lane_has_ended() -> None:
 
 
 class TornLane(SilentLane):
-    """A lane that cannot send, for a reason that nobody foresaw."""
+    """A lane whose send raises an unexpected error."""
 
     def send(self, frames: Any, deadline: float | None) -> None:
         raise MemoryError("no memory is left for a frame")
@@ -127,14 +127,14 @@ def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
     pipe = SimpleNamespace(error=None, return_lane=lambda own, broken: ended.append(broken))
     with pytest.raises(MemoryError):
         lane_call_of(own, counts, pipe=pipe)
-    # A shutdown would wait for it.
+    # Otherwise a shutdown would wait for it.
     assert counts.activity() == (0, 1) and counts.network_data()["w1"].total_errors == 1
-    # A partly sent message would be read as the beginning of the next.
+    # After a partly sent message, the peer would read the next one as its continuation.
     assert ended == [True]
 
 
 class LaneWithCopies(SilentLane):
-    """A lane that brings each answer to a question twice, and at last that of the call."""
+    """A lane that brings each reply to a query twice, and at last the reply to the call."""
 
     def __init__(self, call_id: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_
     lane = LaneWithCopies(7)
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
     waiting: Any = lane_call_of(own)
-    # Its lent memory has been taken when the copy comes, so it cannot be sent again.
+    # Its lent memory has been taken when the copy arrives, so it cannot be sent again.
     renews = [True]
     waiting.message.lent_bytes = 1
     waiting.peer.lender = SimpleNamespace(renew_if_untaken=lambda _: bool(renews) and renews.pop())
@@ -162,7 +162,7 @@ def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_
 
 
 class AnsweringLane(SilentLane):
-    """A lane that brings an answer of some size, in so many frames."""
+    """A lane that receives an answer of the given size and number of frames."""
 
     def __init__(self, size: int, num_frames: int = 1) -> None:
         super().__init__()
@@ -182,14 +182,14 @@ class AnsweringLane(SilentLane):
 
 
 class FullLane(AnsweringLane):
-    """A lane that takes nothing more now."""
+    """A lane that cannot send any more at the moment."""
 
     def try_send(self, frames: Any) -> bool:
         return False
 
 
 class BrokenLane(AnsweringLane):
-    """A lane that fails once the answer has come."""
+    """A lane that fails after the answer has arrived."""
 
     def try_send(self, frames: Any) -> bool:
         raise OSError("no descriptor is left")

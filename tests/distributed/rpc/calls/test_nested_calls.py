@@ -1,4 +1,4 @@
-"""Calls inside calls, to and fro: they do not use up the threads that run them."""
+"""Calls inside calls, back and forth, do not use up the threads that run them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def other() -> str:
 
 
 def hop(left: int) -> int:
-    """Call back and forth so often; return how often."""
+    """Call back and forth `left` times; return the number of calls."""
     return 0 if left == 0 else 1 + rpc.rpc_sync(other(), hop, (left - 1,))
 
 
@@ -64,7 +64,7 @@ def double(x: fd.Tensor) -> fd.Tensor:
 
 
 def hop_in_a_pass(left: int) -> int:
-    """Run a pass over both workers, in calls that all call back before it."""
+    """Run a pass over both workers inside nested calls that all run before it."""
     if left > 0:
         return 1 + rpc.rpc_sync(other(), hop_in_a_pass, (left - 1,))
     x = fd.ones(2, requires_grad=True)
@@ -123,12 +123,12 @@ def line() -> str:
 
 
 def call_w1() -> int:
-    """Call the worker in which all threads wait, with a timeout longer than the caller has left."""
+    """Call the worker whose threads all wait, with a timeout longer than the caller has left."""
     return int(rpc.rpc_sync("w1", abs, (-1,), timeout=300.0))
 
 
 def fail_behind() -> str:
-    """Call the worker that waits for the one whose threads all wait; return the error."""
+    """Call w0, which waits for w1, whose threads all wait; return the error."""
     with pytest.raises(RpcTimeoutError) as failed:
         rpc.rpc_sync("w0", call_w1, timeout=1.0)
     return str(failed.value)
@@ -148,7 +148,7 @@ def use_up_all_threads() -> None:
         behind = rpc.rpc_sync("w2", fail_behind)
         assert f"{STUCK}none is left for calls of others" in behind, behind
         assert "call_w1 on worker 'w0'" in behind or "abs on worker 'w1'" in behind
-        # The end of one may come in time for the other.
+        # One of the two may end in time, after the other one has ended.
         errors = [chain.exception() for chain in chains if chain.wait_until_done()]
         failed = [error for error in errors if error is not None]
         for error in failed:
@@ -174,7 +174,7 @@ late: SimpleQueue[str] = SimpleQueue()
 
 def note_late() -> None:
     late.put(call_in_a_call())
-    # Both calls time out together: a caller that wakes late would accept an answer sent at once.
+    # Both calls time out together: a caller that wakes late would accept an immediate answer.
     wait_at("the caller has timed out")
 
 

@@ -1,4 +1,4 @@
-"""A call ends once, whoever comes first, and its time is in whole milliseconds."""
+"""A call ends exactly once, whatever ends it first, and its timeout is in whole milliseconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ End = Callable[[Pipe], bool]
 
 
 def call_under_way(pipe: Pipe, ends: list[bool]) -> FutureCall:
-    """Return a call that waits at a pipe that records only how it ends."""
+    """Return a waiting call on a pipe that only records how the call ends."""
     counts = SimpleNamespace(call_ended=lambda *_, failed: ends.append(failed))
     client: Any = SimpleNamespace(
         counts=counts, name="w0", pool=SimpleNamespace(num_stuck=lambda: 0)
@@ -126,7 +126,7 @@ def test_a_truth_is_no_timeout_though_one_second_was() -> None:
 def test_a_worker_that_answers_with_rubbish_is_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for rank in (1, 2, 2):  # the second has a next life
+    for rank in (1, 2, 2):  # the second worker has a new life the next time
         peer: Any = object.__new__(Worker)
         peer.name, peer.takes, peer._answers_rubbish = f"w{rank}", DEFAULT, False
         for _ in range(100):
@@ -140,7 +140,7 @@ def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe
     call.frames, call.message.lent_bytes = (b"head", b"tensor"), 1
 
     def renew(message_id: int) -> bool:
-        # Between the moment in which the request is found to be there and the next.
+        # The call ends right after it was found to be under way.
         call.frames = ()
         return True
 

@@ -1,4 +1,4 @@
-"""A member may say again what it, or an earlier life of it, has said: nothing runs twice."""
+"""Replayed messages of a member, or of an earlier life of it, do not run a call twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def run(key: int) -> int:
     return key
 
 
-# ---- with a listener whose messages are given ----------------------------------------------------
+# # ---- with a fake listener
+# ------------------------------------------------------------------------
 
 
 def hello(lane: int, count: int, *, to: str = "64") -> Any:
@@ -45,7 +46,7 @@ def call(key: int) -> Any:
 
 
 def session(rng: random.Random, *, first: int = 1) -> list[tuple[int, Any]]:
-    """Return a caller's messages on two lanes, one of them shared by calls without order."""
+    """Return a caller's messages on two lanes; one of them carries calls in any order."""
     said = [(SHARED, hello(SHARED, first)), (OWN, hello(OWN, first + 1))]
     shared = [*range(10, 60)]
     for at in range(0, len(shared), 5):  # several threads number calls, and then send them
@@ -89,11 +90,11 @@ def try_replay(seed: int) -> None:
         again = [*said, *rng.sample(said, 20)]
         if rng.random() < 0.7:
             rng.shuffle(again)
-        if rng.random() < 0.5:  # by a second connection
+        if rng.random() < 0.5:  # over a second connection
             again = [one._replace(route=b"another") for one in again]
         serve_all(server, listener, again)
         assert runs == expected
-    # It is served as before: what it says next is new.
+    # The lane still works: a new call runs.
     serve_all(server, listener, [Received(b"shared", call(1000), 1)])
     assert runs == {**expected, 1000: 1}
     runs.clear()
@@ -172,7 +173,7 @@ def join(transport: str) -> None:
 
 
 def say_all_again(seed: int) -> int:
-    """Let all that was said to this worker have been said again; return how much that is."""
+    """Deliver all recorded messages of this worker again in random order; return their number."""
     again = list(recorded)
     random.Random(seed).shuffle(again)
     rpc._get_current_rpc_agent()._server._inbox.extend(again)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A request that may run twice goes again as PyTorch's do: after 1 s, and half as long again."""
+"""A request that may run twice is sent again at PyTorch's intervals: 1 s, then 1.5 times that."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUEST = (TO, MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ)
 
 
 class Peers:
-    """Stands for a client whose requests end as a test says, and whose clock is turned on."""
+    """A stand-in for a client: a test decides how requests end, and advances the clock."""
 
     def __init__(self, *ends: BaseException | str) -> None:
         self.ends = list(ends)

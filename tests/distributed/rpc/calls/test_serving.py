@@ -1,4 +1,4 @@
-"""The reader of requests with invalid messages, or messages of other senders."""
+"""The reader of requests handles invalid messages, and messages of unknown senders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLER = caller_of(Record("w1", 1, 3, 101, {}, {}, "certs"))
 
 
 class FakeListener:
-    """A listener whose messages are given."""
+    """A listener that delivers messages given by the test."""
 
     def __init__(self, *received: Received) -> None:
         self.addresses: dict[str, str] = {}
@@ -130,7 +130,7 @@ def test_a_caller_that_is_lost_while_it_greets_is_not_heard() -> None:
     def admit(*_: object) -> Record:
         if listener.is_lost:
             raise StaleIncarnationError("declared lost")
-        # Between the moment in which it is let in and the next: nobody will forget it again.
+        # The caller is lost right after this check, so nothing would remove it later.
         listener.is_lost = True
         server._callers.forget(CALLER)
         return CALLER
@@ -189,7 +189,7 @@ def test_an_answer_of_who_loses_the_lead_meanwhile_does_not_wait_for_the_next_me
         next_leader.join(5)
         return True
 
-    # Between the moment in which this thread finds that it leads and the next.
+    # This thread loses the lead right after it has found that it leads.
     monkeypatch.setattr(serving, "can_join", lose_the_lead)
     assert server.reply(b"r", Message(MessageType.PYTHON_RET, 5).encode())
     assert [message.message_id for _, message in listener.replies] == [5]
@@ -249,7 +249,7 @@ def test_a_listener_that_fails_once_is_read_again(caplog: pytest.LogCaptureFixtu
             return super().receive(deadline)
 
     server = serve(Failing(hello(b"r", 1), call(b"r", 1)))
-    assert server.take() is None  # the pool's thread gives the lead up, and takes it again
+    assert server.take() is None  # the pool's thread passes the lead on, and takes it again
     assert server.take() is not None
     assert "Too many open files" in caplog.text
 
@@ -263,7 +263,7 @@ def test_an_acknowledgement_frees_the_answers_that_its_caller_has_read() -> None
         lane.accept_request(call_id, None)  # type: ignore[arg-type]
         lane.answered(call_id, (bytes(1000),), 1000)
     read = acknowledge(Acknowledged(2000, 4, (2,)))
-    for _ in range(2):  # the second time as a recorded message
+    for _ in range(2):  # the second one is a replay
         listener.coming.append(Received(b"r", read, 1))
         assert server.take() is None
         assert [*lane._answers] == [2]

@@ -1,4 +1,4 @@
-"""The claim: between processes of a machine tensors go from GPU to GPU, or it is told why not."""
+"""Processes of one machine send tensors directly from GPU to GPU, or report why they cannot."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_goes_there_and_back_is_what_was_sent(members: Group) -> None:
 
 
 def how_once_answered() -> str:
-    """Return how this worker sends, once the other worker has read the offer of its memory."""
+    """Return this worker's route for tensors, after the peer has answered the offer of memory."""
     deadline = time.monotonic() + DEADLINE_S
     while " yet)" in how():
         assert time.monotonic() < deadline, how()
@@ -139,7 +139,7 @@ def count_waits() -> None:
     from tests.fibre_shim.installed import waits
 
     patch = pytest.MonkeyPatch()
-    # Threads that wait for their streams are not visible otherwise.
+    # Without this patch, waits for streams by other threads would not be counted.
     _waits.append(waits(patch))
 
 
@@ -167,14 +167,14 @@ def test_pieces_come_back_and_go_round(members: Group) -> None:
 
 def send_much() -> tuple[int, int]:
     x = ones(1 << 20)
-    for i in range(20):  # 80 MB, more than a slab has
+    for i in range(20):  # 80 MB, more than a slab
         came = rpc.rpc_sync("w1", same, (x,))[0]
         assert came.shape == x.shape and came[:: 1 << 14].tolist() == [1.0] * 64, i
     return slab_bytes()
 
 
 def slab_bytes() -> tuple[int, int]:
-    """Return what is lent, once all has come back that does, and how much there is."""
+    """Return how many bytes are lent, after waiting for all to be returned, and the total."""
     deadline, never = time.monotonic() + 20, threading.Event()
     while True:
         (found,) = cuda_ipc.usage().values()
@@ -189,7 +189,7 @@ def num_opened() -> int:
 
 def test_what_lies_idle_goes_back_to_the_gpu_when_memory_is_to_be_freed(group: Group) -> None:
     group.run_all(join)
-    for _ in range(2):  # and is lent again
+    for _ in range(2):  # slabs are also allocated again after they were freed
         group[0].run(use_ipc_there_and_back)
         assert group.run_all(slab_bytes) == [(0, 64 << 20)] * 2
         assert group.run_all(free) == [0, 0]
@@ -197,7 +197,7 @@ def test_what_lies_idle_goes_back_to_the_gpu_when_memory_is_to_be_freed(group: G
     group[0].run(use_ipc)
     group[1].run(release_nothing)
     group[0].run(lend_and_lose, True)
-    assert group[0].run(free) == 64 << 20  # pieces are out
+    assert group[0].run(free) == 64 << 20  # pieces are still lent
     group[1].kill(signal.SIGKILL)
     assert group[0].run(free_of_the_lost) == 0
     group[0].run(leave_at_once)
@@ -205,7 +205,7 @@ def test_what_lies_idle_goes_back_to_the_gpu_when_memory_is_to_be_freed(group: G
 
 
 def free() -> int:
-    """Return the bytes of all slabs, after the unused ones were released."""
+    """Return the bytes of all remaining slabs, after releasing the unused ones."""
     fastdist.cuda.empty_cache()
     deadline, never = time.monotonic() + 20, threading.Event()
     while True:
@@ -219,7 +219,7 @@ def free() -> int:
 def free_of_the_lost() -> int:
     assert slab_bytes()[0] == 0
     deadline, never = time.monotonic() + 20, threading.Event()
-    while free() and time.monotonic() < deadline:  # until its end is known
+    while free() and time.monotonic() < deadline:  # until its death is known
         never.wait(0.01)
     return free()
 
@@ -232,7 +232,7 @@ def test_what_finds_no_piece_goes_through_the_cpu(members: Group) -> None:
 
 def send_more_than_there_is() -> int:
     ring = cuda_ipc.ring_of(0)
-    ring.most_bytes = slab_bytes()[1]  # once what earlier calls lent has come back
+    ring.most_bytes = slab_bytes()[1]  # waits until all earlier pieces are returned
     taken = ring.take(ring.most_bytes)
     assert taken is not None and ring.take(1) is None
     values = [rpc.rpc_sync("w1", twice, (ones(3, i),))[0].tolist() for i in range(5)]
@@ -254,7 +254,7 @@ def leave_no_memory() -> None:
 
 
 def hide_gpus() -> None:
-    """Let this worker's GPUs be others than those that have their numbers elsewhere."""
+    """Make this worker report GPUs other than the peer's."""
     properties = cupy.cuda.runtime.getDeviceProperties
     cupy.cuda.runtime.getDeviceProperties = lambda number: {
         **properties(number),
@@ -328,7 +328,7 @@ def test_a_reader_that_dies_gives_all_back(group: Group) -> None:
 
 
 def release_nothing() -> None:
-    """Let this worker's GPU never come to the end of its copies."""
+    """Prevent this worker's copies on the GPU from ever completing."""
     backend: Any = backend_of("cuda")
     for index in range(2):
         backend.current_stream(index).launch_host_function(threading.Event().wait)
@@ -411,7 +411,7 @@ def _forged(uuid: bytes, slab: bytes, slab_size: int, start: int, size: int, eve
 
 
 def send_forged() -> dict[str, bool]:
-    """Return for each kind of forgery whether it was refused with a message that names it."""
+    """Return for each forged message whether it was rejected with an error that names it."""
     real, found = cuda_ipc.PIECE, {}
     words = ("status 1", "a piece of", "a piece of", "status 1", "a slab of", "it must be packed")
     for kind, word in zip(
@@ -492,4 +492,4 @@ def test_a_slab_that_is_being_read_is_not_given_back() -> None:
     assert not peer.release(b"h") and peer.num_slabs() == 1
     idle[0] = True
     assert peer.release(b"h") and peer.num_slabs() == 0
-    assert peer.release(b"h")  # a second request
+    assert peer.release(b"h")  # a repeated request to release

@@ -1,4 +1,4 @@
-"""The claim: who takes a Future's tensors sees them on its own streams, without a wait."""
+"""Reading a Future's device tensors makes them visible on the reader's streams, without a wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.distributed.workers import Group
 
 @pytest.fixture(params=KINDS)
 def late(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A backend that does nothing before somebody waits for it, where it can."""
+    """Yield a backend that defers all work until a wait, if it can."""
     for backend in backend_on(request.param, monkeypatch):
         if isinstance(backend, SimBackend):
             backend.behaviour.lazy = True
@@ -33,7 +33,7 @@ def late(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def arrive(late: Any, future: Future[fastdist.Tensor]) -> None:
-    """Complete a Future as the thread does that opens an answer."""
+    """Complete a Future like the thread that unpacks an answer."""
     device = Device(late.type, 0)
     (array,), _ = copy_to_devices([fastdist.arange(4.0).numpy()], [device])
     came = wrap(array, layout_of(array, device))

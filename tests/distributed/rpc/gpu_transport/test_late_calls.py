@@ -1,4 +1,4 @@
-"""The claim: who calls with tensors of devices goes on at once; the pool waits for the copies."""
+"""Calls with device tensors return immediately; the thread pool waits for the copies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _waited: list[str] = []
 
 
 def close_the_gate() -> None:
-    """Let copies of this worker arrive when the gate is opened, from now on."""
+    """Hold all copies of this worker until the gate is opened."""
     wait = HostCopies.wait
 
     def wait_at_gate(copies: HostCopies) -> None:
@@ -149,7 +149,7 @@ def learn_what_is_wrong() -> list[bool]:
     found.append(isinstance(error_of(lost), RpcTimeoutError))
     _gate.set()
     assert rpc.rpc_sync("w1", same, (ones(),))[0].tolist() == [1.0] * 3
-    # The fork of the call that never left is given up on the pool, behind its copy.
+    # The pool cancels the fork of the call that was never sent, after that call's copy.
     deadline, never = time.monotonic() + 20, threading.Event()
     while not (is_back := has_no_forks()) and time.monotonic() < deadline:
         never.wait(0.005)
@@ -162,7 +162,7 @@ def has_no_forks() -> bool:
 
 def test_what_goes_wrong_is_told_by_the_future_or_at_once(group: Group) -> None:
     assert group[0].run(learn_what_is_wrong) == [True] * 4
-    assert group[1].run(noted) == []  # a call that was given up before it left did not arrive
+    assert group[1].run(noted) == []  # a call that expired before it was sent did not arrive
     end(group)
 
 

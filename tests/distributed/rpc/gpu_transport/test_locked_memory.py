@@ -1,4 +1,4 @@
-"""The claim: locked memory for tensors of devices is bounded, and a lost peer keeps none of it."""
+"""Locked host memory for device tensors is bounded, and a lost peer's share is returned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def join() -> int:
     kind = kind_here()
     return init(
         rpc_timeout=60,
-        frozen_s=60,  # or who is stopped would be lost before so much was sent that nothing leaves
+        frozen_s=60,  # else the stopped worker would be lost before the send queue is full
         device_maps={} if is_last() else {"w1": {f"{kind}:0": f"{kind}:1"}},
     )
 
@@ -36,7 +36,7 @@ def is_last() -> bool:
 
 @pytest.fixture(params=KINDS)
 def group(request: pytest.FixtureRequest) -> Iterator[Group]:
-    # Not the arena: what is copied there leaves the ring at once.
+    # Without the arena channel: copies to an arena would leave the ring immediately.
     group = Group(__file__, 2, {**told(request.param), "FASTDIST_CHANNELS": "basic,cuda_basic"})
     try:
         group.run_all(join)
@@ -55,8 +55,9 @@ def usage() -> tuple[int, int]:
 
 
 def usage_when_all_is_back() -> tuple[int, int]:
-    """Return usage once nothing is lent, or after 20 seconds: who sends lets go of a block a little
-    after the answer has come.
+    """Return the usage after waiting up to 20 seconds for all blocks to be returned.
+
+    The sender releases a block a little after the answer has arrived.
     """
     deadline, never = time.monotonic() + 20, threading.Event()
     while usage()[0] and time.monotonic() < deadline:
@@ -90,12 +91,12 @@ _sender: list[threading.Thread] = []
 
 
 def send_until_nothing_leaves() -> int:
-    """Send to one who reads nothing until a call waits for room, and return what is lent then."""
+    """Send to a stopped worker until a call waits for room; return how many bytes are lent then."""
     x = fastdist.ones(MB // 4, device=f"{kind_here()}:0")
     moved = threading.Event()
 
     def send() -> None:
-        # Nobody answers: one that is done has failed.
+        # w1 does not answer, so a call that is done has failed.
         while not (_left and _left[-1].done()):
             _left.append(rpc.rpc_async("w1", sum_of, (x,)))
             moved.set()
@@ -113,7 +114,7 @@ def wait_until_all_have_come_back() -> int:
             future.wait()
     _sender[0].join(20)
     assert _left and not _sender[0].is_alive()
-    # The calls fail first; what waited in the lane to be sent goes with it, a little later.
+    # The calls fail first; messages still queued in the lane are dropped a little later.
     lent, _ = usage_when_all_is_back()
     rpc.shutdown(graceful=False)
     return lent

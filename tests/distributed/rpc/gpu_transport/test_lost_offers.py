@@ -1,4 +1,4 @@
-"""Offers of memory whose owner is lost while they are checked."""
+"""Offers of memory whose owner is lost while the offer is checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def record(rank: int) -> Record:
 
 @pytest.mark.parametrize("who_has_ended", ["its owner", "this worker"])
 def test_memory_that_is_offered_when_either_end_has_ended_is_given_back(who_has_ended: str) -> None:
-    # By the time the offer is looked into, what was lost with either has been settled.
+    # The loss was handled before the offer is checked, so the check must return the memory.
     both = Both()
     other, here = caller_of(record(1)), SimpleNamespace(me=record(0))
     other.is_dead = who_has_ended == "its owner"
@@ -53,7 +53,7 @@ def test_what_a_lost_worker_holds_is_looked_at_again_though_a_look_fails(
 
     arena: Any = SimpleNamespace(end_all=end_all)
     lender: Any = object()
-    with pytest.raises(OSError, match="not there"):  # which the pool logs
+    with pytest.raises(OSError, match="not there"):  # the pool logs this error
         offers._end_in_time(arena, lender, record(1))
     while later:
         later.pop()()

@@ -1,4 +1,4 @@
-"""Calls travel by the name of their function, tensors alone without a pickle, past the gate."""
+"""Calls are sent by their function's name, tensors without a pickle; the gate checks names."""
 
 from __future__ import annotations
 

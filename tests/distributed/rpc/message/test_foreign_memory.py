@@ -1,4 +1,4 @@
-"""A message names memory of its sender alone, and nobody changes it after it was examined."""
+"""A message may only refer to memory of its sender, which cannot change it after the check."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIMITS = Limits(frame_bytes=1 << 20)
 
 
 class Way:
-    """An arena that one worker lends from and another has opened."""
+    """An arena of one worker, and another worker's mapping of it."""
 
     def __init__(self) -> None:
         self.owner = object()
@@ -79,7 +79,7 @@ def tensor() -> Tensor:
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_message_names_memory_of_its_sender_alone(way: Way, count: int) -> None:
     frames = way.frames_of(message_with_tensors(count))
-    for other in (object(), None):  # None: a connection that has not greeted
+    for other in (object(), None):  # None: a connection without an introduction
         with pytest.raises(MessageError, match="which is not the sender's"):
             decode(frames, LIMITS, other)
     came = decode(frames, LIMITS, way.owner)
@@ -94,7 +94,7 @@ def strict() -> Iterator[None]:
 
 
 def a_large_body(way: Way) -> tuple[Any, bytes]:
-    message = Message(MessageType.PYTHON_RET, 5, metadata={"with": 1})  # else it goes whole
+    message = Message(MessageType.PYTHON_RET, 5, metadata={"with": 1})  # else sent in one piece
     message.pack(bytes(700_000))
     body = bytes(message.body)
     return way.frames_of(message), body
@@ -117,7 +117,8 @@ def test_in_open_mode_a_large_body_is_not_copied(way: Way) -> None:
     assert isinstance(came.body, memoryview) and came.body == body
 
 
-# ---- pieces of GPUs: the numbers alone, for there is no GPU here ---------------------------------
+# # ---- pieces of GPU memory: only the numbers are checked, without a GPU
+# ---------------------------
 
 SIZES = (0, 1, 64, 4096, 1 << 21, (1 << 21) + 1, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1)
 
@@ -130,7 +131,7 @@ def try_piece(rng: random.Random, owner: PeersSlabs) -> None:
         told = rng.randbytes(PIECE.size)
     came = CameOnDevice(owner, told, rng.choice((size, rng.choice(SIZES))))
     wanted = [Wanted(rng.choice((0, 64)), (3,), np.dtype(np.float32))]
-    with pytest.raises((MessageError, DeviceError)):  # or there is no such GPU here
+    with pytest.raises((MessageError, DeviceError)):  # this machine has no such GPU
         owner.copy_out(came, wanted, 0)
     assert came.block is REVOKED
 

@@ -1,4 +1,4 @@
-"""The names that callers may use in strict mode: exported and allowed ones, and no others."""
+"""In strict mode callers may only use exported and allowed names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def function():
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A module as users write them, which is loaded here, in strict mode."""
+    """Yield the name of a loaded module that is written as users write one, in strict mode."""
     monkeypatch.setattr(gate, "_exported", set(gate._exported))
     monkeypatch.setattr(gate, "_allowed", set(gate._allowed))
     made = ModuleType("module_of_a_user")
@@ -82,7 +82,7 @@ def test_an_earlier_name_is_let_through_where_the_name_of_today_is(package: str)
     for name in ("parse", "threading"):
         with pytest.raises(ForbiddenFunctionError, match=rf"{today}\.{name} may not be used"):
             gate.find(earlier, name)
-    pickle.loads(f"c{earlier}\nparse\n.".encode())  # whose module is loaded from now on
+    pickle.loads(f"c{earlier}\nparse\n.".encode())  # loads the module of the new name
     with pytest.raises(ForbiddenFunctionError):
         gate.find(earlier, "parse")
     gate.allow(f"fastdist.{package}.scalar")
@@ -116,7 +116,7 @@ def test_exceptions_are_found_where_they_are_defined_without_asking_anybody(
 def test_a_name_of_a_module_that_another_thread_imports_is_waited_for(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two calls reach a module first: one imports it, and the other found half of it.
+    # Two calls need a module at the same time: one imports it, the other finds it half initialized.
     name = f"module_that_takes_its_time_{mode}"
     Path(tmp_path, f"{name}.py").write_text(
         "from fastdist.distributed.rpc.message import gate\n"
@@ -174,6 +174,6 @@ def test_what_a_body_only_names_it_cannot_change(module: str) -> None:
     for body in (named + state + b"b.", named + b"\x94" + b"N" + state + b"\x86b."):
         with pytest.raises(MessageError, match="change something that it only names"):
             deserialize(body, 1, [])
-    # Without the look at the pickle it can: the class is changed for everybody.
+    # Without the scan of the pickle the class would be changed for everybody.
     pickle.loads(named + b"N" + state + b"\x86b.")
     assert sys.modules[module].__dict__["Outer"].method is None

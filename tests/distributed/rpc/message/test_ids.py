@@ -1,4 +1,4 @@
-"""The claim: ids are shown as rank and number, in one form, which is parsed back exactly."""
+"""Ids are printed as rank and number in one format, and parsing gives the same id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each limit of a message, at its edge: the sender refuses what the receiver would not take."""
+"""Each limit of a message, at its boundary: the sender rejects what the receiver would reject."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def frames_of(message: Message, limits: Limits = DEFAULT) -> list[Buffer]:
 def assert_at_the_edge(
     message: Message, one_more: Message, limits: Limits, error: str, receiver_error: str = ""
 ) -> None:
-    """Both ends take message; each refuses one_more, the receiver from a sender without limits."""
+    """Check that both ends accept `message` and reject `one_more`.
+
+    The sender for the receiver's check has no limits.
+    """
     decode(frames_of(message, limits), limits)
     with pytest.raises(MessageError, match=error):
         one_more.encode(limits=limits)
@@ -65,7 +68,7 @@ def test_a_message_is_as_large_as_its_limit_and_no_larger() -> None:
 
 
 class SixteenGibibytes(bytes):
-    """A buffer that only says how large it is: nobody may look further."""
+    """A buffer that only reports a large size; its data must not be read."""
 
     def __len__(self) -> int:
         return 16 << 30

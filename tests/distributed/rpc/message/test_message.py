@@ -1,4 +1,4 @@
-"""A message comes back as it was sent, and no rubbish gets further than decode."""
+"""A message is decoded as it was encoded, and decode rejects malformed bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken messages by the thousand, as a worker reads them: errors with names, and nothing else."""
+"""Thousands of corrupted messages, read as a worker reads them, raise only documented errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def message_of(args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **re
 
 
 def corpus() -> list[list[bytes]]:
-    """Return the frames of messages of every form."""
+    """Return the frames of messages of every format."""
     base = np.arange(600.0).reshape(20, 30)
     some, large = from_array(base), from_array(np.zeros(5000))
     views = (some, from_array(base.T), from_array(base[::2, 3:]), from_array(base[:0]))
@@ -90,13 +90,13 @@ def corpus() -> list[list[bytes]]:
 
 
 def read(frames: list[bytes], limits: Limits) -> None:
-    """Read what came as a worker does, step by step; each step raises what it says that it does."""
+    """Read a message step by step as a worker does; each step raises its documented errors only."""
     for one in split(list[Buffer](frames)):
         message = decode(one, limits)
         try:
             message.open()
         except DeviceError:
-            continue  # on a GPU that is not here
+            continue  # a GPU that this machine does not have
         assert all(tensor._array.nbytes <= 16 << 30 for tensor in message.tensors)
         try:
             deserialize_call(message.body, message.encoding, message.tensors)
@@ -163,7 +163,7 @@ def test_broken_answers_raise_what_is_documented(samples_alone: bool) -> None:
                 message.value()
             except (MemoryError, RecursionError, SystemError):
                 raise
-            except Exception as error:  # of the message, the gate, or a value that was broken
+            except Exception as error:  # an error of the message, the gate, or a corrupted value
                 outcomes[type(error).__name__] += 1
 
 
@@ -178,5 +178,5 @@ def test_a_server_reads_on_whatever_a_member_sends_it(caplog: pytest.LogCaptureF
             pass
     assert not listener.coming
     assert server.num_rubbish > 300
-    # Told once, and nothing of it was a mistake of ours.
+    # The log reports the member once, and no internal error.
     assert all("cannot be read" in record.getMessage() for record in caplog.records)

@@ -1,4 +1,4 @@
-"""Values that others write into a message's metadata only pass with their proper type."""
+"""Metadata values from peers are accepted only with the right type."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_ids_of_references_that_are_none_are_refused() -> None:
     ids=lambda path: f"{path.parent.stem}-{path.stem}",
 )
 def test_metadata_is_read_through_metadata_fields_alone(path: Path) -> None:
-    """No `x.metadata["word"]`, which is a KeyError, and no assert that something is a number."""
+    """Forbid `x.metadata["word"]`, which raises KeyError, and asserts about types."""
     found = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if _is_unchecked(node)]
     assert not found, f"{path}:{found}: read it by rpc/message/metadata_fields.py"
 

@@ -1,4 +1,4 @@
-"""NumPy's values come back as they were, in strict mode too, and hostile ones are refused."""
+"""NumPy values arrive unchanged, in strict mode too, and malicious ones are rejected."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_has_no_code_goes_numpys_way_in_open_mode_alone(value: Any, strict:
 
 
 def test_numpys_own_form_is_not_read_in_strict_mode(strict: None) -> None:
-    # With it, bytes can be passed off as pointers: see Note [NumPy's own pickles].
+    # NumPy's format can pass off bytes as pointers: see Note [NumPy's own pickles].
     for value in (np.arange(3.0), np.float64(1.5), np.dtype("f8")):
         with pytest.raises(ForbiddenFunctionError):
             deserialize(pickle.dumps(value, 5), 1, [])
@@ -135,7 +135,7 @@ def test_a_scalar_that_does_not_fit_its_bytes_is_refused() -> None:
 
 
 class Named(Tensor):
-    """A subclass, which RPC sends as what pickle makes of it."""
+    """A subclass, which RPC sends as an ordinary pickle."""
 
 
 @pytest.mark.usefixtures("mode")

@@ -1,4 +1,4 @@
-"""The look at a pickle: what our Pickler writes passes, what only a forger writes does not."""
+"""The scan of pickles accepts all that our Pickler writes, and rejects forged pickles."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def test_tuples_that_would_overflow_the_stack_when_they_are_hashed_are_refused()
 @pytest.mark.parametrize(
     "body",
     [
-        START + b"Nr\xff\xff\xff\xff.",  # a memo of 2^32 places
+        START + b"Nr\xff\xff\xff\xff.",  # a memo of 2^32 entries
         START + b"Nq\0.",
-        b"cos\nsystem\n(S'true'\ntR.",  # what protocol 0 writes
+        b"cos\nsystem\n(S'true'\ntR.",  # written by protocol 0
         b"(ios\nsystem\n.",
         START + b"P0\n.",
         START + b"\x82\1.",
         START + b"N2.",  # DUP
-        START + b"\x97.",  # a buffer that does not come
+        START + b"\x97.",  # an out-of-band buffer that is missing
         START + b"I1\n.",
         START + b"\xff.",
     ],
@@ -148,13 +148,13 @@ def test_a_pickle_that_is_none_is_a_message_error(body: bytes) -> None:
 
 
 def opcodes_of(body: bytes) -> set[str]:
-    """Return the names of opcodes, as far as the texts between them are texts."""
+    """Return the names of opcodes, up to the first text that cannot be decoded."""
     names = set()
     try:
         for opcode, _, _ in pickletools.genops(body):
             names.add(opcode.name)
     except UnicodeDecodeError:
-        pass  # the Unpickler refuses it too
+        pass  # the Unpickler rejects it too
     return names
 
 
@@ -218,14 +218,14 @@ def test_reading_broken_pickles_in_strict_mode_takes_no_memory_and_runs_nobody(
                 deserialize(body, PICKLE, [])
             except (MemoryError, RecursionError, SystemError):
                 raise
-            except Exception as error:  # of a message, of the gate, or of a value that was broken
+            except Exception as error:  # an error of a message, the gate, or a corrupted value
                 outcomes[type(error).__name__] += 1
     assert outcomes["MessageError"] > many // 8 and outcomes["ForbiddenFunctionError"] > 0, outcomes
 
 
 @pytest.mark.parametrize("code", [b"]", b"}", b"\x8f", b"(\x91"])
 def test_bytes_that_each_make_a_container_are_refused_where_they_are_many(code: bytes) -> None:
-    """An empty set takes 216 bytes, and one byte in a body."""
+    """An empty set takes one byte in a body, and 216 bytes in memory."""
     with pytest.raises(MessageError, match="so many lists, dicts or sets"):
         require_sound(START + b"](" + code * 100_000 + b"e\x94.")
 

@@ -1,4 +1,4 @@
-"""A caller gets any error that a function raises."""
+"""The caller gets the error that the function raised."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_an_error_arrives_as_itself_with_its_attributes(
         assert type(arrived) is type(error) and str(arrived) == str(error)
         for name in names.split():
             assert getattr(arrived, name) == getattr(error, name), name
-        # A class that controls its pickling also controls whether its notes travel.
+        # A class that controls its pickling also controls whether notes are sent.
         assert says_how_it_pickles(type(error)) or arrived.__notes__[0] == "one of its own"
     if isinstance(error, InSlots):
         arrived = across(error)
@@ -173,7 +173,7 @@ def test_an_error_that_is_raised_for_who_waits_leaves_nothing_in_the_one_that_is
 ) -> None:
     with pytest.raises(type(error)):
         raise copy_of(error)
-    # Else it would hold the frames of all who ever asked, as long as there are references.
+    # The stored error would otherwise keep all readers' frames alive as long as references exist.
     assert error.__traceback__ is None
 
 
@@ -206,7 +206,7 @@ def test_an_error_whose_notes_are_no_list_of_texts_arrives_as_itself(mode: str, 
 
 
 class Told:
-    """A part of an error, which notes on it that somebody looks."""
+    """A part of an error that records when it is read."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -301,7 +301,7 @@ def test_a_text_of_any_letters_and_length_fits(text: str) -> None:
 
 
 class Host:
-    """A server that cannot send what carries an error's own bytes."""
+    """A server that cannot send messages with an error's pickled bytes."""
 
     def __init__(self) -> None:
         self.me = Record("w1", 1, 2, 1, {}, {}, "none")

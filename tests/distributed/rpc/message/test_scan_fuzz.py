@@ -1,7 +1,7 @@
-"""A pickle that passes the scan does no more when it is read than the model of the scan allows.
+"""A pickle that passes the scan has no effects beyond those that the scan's model allows.
 
-Pickles are made from a grammar of opcodes, so that many of them pass. An interpreter in Python,
-which watches each value, and the real Unpickler read those.
+A grammar generates pickles, so that many of them pass. They are read by the real Unpickler, and by
+an interpreter in Python that checks each value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REBUILD = "fastdist.distributed.rpc.message."
 
 @rpc.export
 class Thing:
-    """An exported class, whose instances take all that they are given."""
+    """An exported class whose instances accept any arguments."""
 
 
 @rpc.export
@@ -40,7 +40,7 @@ class Sized(list[Any]):
 
 @rpc.export
 class Raw(np.ndarray[Any, Any]):
-    """An exported class that believes its state; how much it takes is its own affair."""
+    """An exported class that trusts its state."""
 
     def __new__(cls, *_: object) -> Raw:
         return super().__new__(cls, 1)
@@ -83,7 +83,7 @@ NUMBERS = [0, 1, 2, 16, -1, 255, 65_536, 2**31, 2**63, -(10**12), 10**30, 2**400
 
 
 class Grammar:
-    """Writes pickles whose stacks are mostly right, and whose meaning is mostly wrong."""
+    """Generates pickles whose stack operations are mostly valid and whose values are mostly not."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -98,7 +98,7 @@ class Grammar:
         return START + opcodes + b"."
 
     def value(self, depth: int) -> bytes:
-        """Return opcodes that leave one value more on the stack."""
+        """Return opcodes that push one value."""
         pick = self.random.random()
         if depth == 0 or pick < 0.15:
             made = self._single()
@@ -201,7 +201,7 @@ class Grammar:
         return one + b"b"
 
     def _framed(self, opcodes: bytes) -> bytes:
-        # Rightly about all of it, or wrongly about some.
+        # The frame length is right in half of the cases; the frame may cover only a part.
         size = len(opcodes) + 1
         if self.random.random() < 0.5:
             size = self.random.randrange(size + 2)
@@ -210,13 +210,13 @@ class Grammar:
 
 
 class Forbidden(AssertionError):
-    """Something happened that the model does not allow."""
+    """An action that the model does not allow."""
 
 
 class Watched(pickle._Unpickler):  # type: ignore[name-defined,misc]
-    """An Unpickler in Python that holds each call and change against what strict mode promises.
+    """An Unpickler in Python that checks each call and change against the rules of strict mode.
 
-    The model knows nothing of kinds and uses: it looks at the real values, as they are changed.
+    The model looks at real values as they change, not at their kinds and uses as the scan does.
     """
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
@@ -228,18 +228,18 @@ class Watched(pickle._Unpickler):  # type: ignore[name-defined,misc]
         self._returned: list[object] = []
 
     def find_class(self, module: str, name: str) -> Any:
-        """Find as the real one does."""
+        """Look up a name as the real Unpickler does."""
         found = self._reader.examine(module, name)[0]
         self._named.append(found)
         return found
 
     def require_named(self, value: object) -> None:
-        """Only what was found by name is called."""
+        """Require that a called value was looked up by name."""
         if not any(value is one for one in self._named):
             raise Forbidden(f"{value!r} is called and was not named")
 
     def require_free(self, value: object, taker: tuple[type, ...]) -> None:
-        """Only what this pickle makes, and of these classes, is changed."""
+        """Require that a changed object was created by this pickle and has one of these classes."""
         is_ours = any(value is one for one in (*self._named, *self._returned, SHARED))
         if is_ours or isinstance(value, (np.ndarray, np.generic, np.dtype, type)):
             raise Forbidden(f"{value!r} is changed")
@@ -279,7 +279,7 @@ def strict() -> Iterator[None]:
 
 
 def try_one(body: bytes, outcomes: Counter[str]) -> None:
-    """Look at a body, and if it passes read it in both ways."""
+    """Scan a body; if it passes, read it with both Unpicklers."""
     try:
         require_sound(body, examine=_Unpickler(io.BytesIO(), []).examine)
     except FastdistError:
@@ -290,7 +290,7 @@ def try_one(body: bytes, outcomes: Counter[str]) -> None:
         Watched(body).load()
     except Forbidden:
         raise
-    except Exception as error:  # of the values: a fraction by zero, say
+    except Exception as error:  # an error of the values, such as a fraction with denominator zero
         outcomes[type(error).__name__] += 1
     try:
         gate_reader = _Unpickler(io.BytesIO(body), [])
@@ -304,7 +304,7 @@ def try_one(body: bytes, outcomes: Counter[str]) -> None:
 
 
 def fuzz(seed: int, count: int) -> Counter[str]:
-    """Try so many bodies."""
+    """Try `count` bodies."""
     grammar, outcomes = Grammar(seed), Counter[str]()
     for _ in range(count):
         body = grammar.body()

@@ -1,4 +1,4 @@
-"""Attacks of a member of a job on a worker in strict mode, by forged pickles."""
+"""Attacks on a worker in strict mode by a member of its job that sends forged pickles."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def group() -> Iterator[Group]:
 
 
 def send_forged(function: str, value: bytes, error: str) -> None:
-    """Call a function of w1 with opcodes in place of its argument, and see what comes back."""
+    """Call a function of w1 with forged opcodes as its argument, and check the error."""
     real = bodies._pickle
     whole = forged.START + tuple_of(tuple_of(value), b"}") + forged.STOP
     bodies._pickle = lambda *_: whole
@@ -108,7 +108,7 @@ def test_opcodes_that_a_frame_hides_from_the_look_are_not_run(strict: None) -> N
     body = forged.hidden_by_a_frame(named("builtins", "Ellipsis"))
     with pytest.raises(MessageError, match="frame that ends within an opcode"):
         deserialize(body, PICKLE, [])
-    # The Unpickler that reads a stream sees other opcodes than a reader from the front.
+    # The streaming Unpickler sees other opcodes than one that reads the whole bytes.
     assert type(pickle.loads(body)) is bytes
     assert pickle.Unpickler(io.BytesIO(body)).load() is Ellipsis
 
@@ -198,7 +198,7 @@ def test_nothing_takes_much_more_memory_or_time_than_its_bytes(strict: None, bom
 
 
 def test_what_must_be_read_of_a_body_is_looked_at_first(strict: None) -> None:
-    # A forbidden call is still read, for the references in it.
+    # A forbidden call is still decoded, because of the references in it.
     hostile = b"}" + b")" + b"\x85" * 300_000 + b"Ns" + text("rebuild_rref") + b"\x86."
     name = b"\x09\0os:getpid"
     with pytest.raises(ForbiddenFunctionError):
@@ -218,7 +218,7 @@ def test_times_are_values_that_anybody_may_send(strict: None) -> None:
 
 @pytest.mark.parametrize("kind", [str, float])
 def test_many_that_are_found_by_the_same_long_key_are_read(strict: None, kind: type) -> None:
-    # Each names the key again, which is pickled once, and hashes all of it.
+    # Each refers to the key, which is pickled once but hashed each time.
     key = (*map(kind, range(100)),)
     found = [{key: number} for number in range(20_000)]
     assert deserialize(*serialize(found, []), []) == found
@@ -239,7 +239,7 @@ def test_what_must_be_read_is_read_beside_what_nobody_may_name(
     monkeypatch.setattr(bodies, "_must_be_read", list(bodies._must_be_read))
     monkeypatch.setattr(bodies, "_reducers", dict(bodies._reducers))
     bodies.register_reducer(Heard, lambda one: (hear_of, (5,)), hear_of, must_be_read=True)
-    # An object of a class that is not exported, with its state, and a value that must be read.
+    # An object of a class that is not exported, its state, and a value that must be read.
     stranger = named("no.such.module", "Class") + b")" + NEWOBJ
     state = b"}" + text("a") + number(1) + b"s" + forged.BUILD
     body = pickled(tuple_of(stranger + state, call(named(__name__, "hear_of"), number(5))))
@@ -275,7 +275,7 @@ def test_the_shape_of_a_forged_array_is_told_in_short(strict: None) -> None:
 
 
 def test_a_decoding_error_whose_places_lie_outside_of_its_bytes_is_refused(strict: None) -> None:
-    # Its text would be read from there.
+    # The text of the error would otherwise be read from outside the bytes.
     parts = tuple_of(text("u"), data(b"x"), number(-(10**12)), number(1 - 10**12), text("r"))
     for made in (
         named("builtins", "UnicodeDecodeError") + parts + b"R",

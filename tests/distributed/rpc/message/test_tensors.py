@@ -1,4 +1,4 @@
-"""Values and tensors come back as they were sent, share memory as they did, and pass the gate."""
+"""Values and tensors arrive unchanged, share memory as before, and pass the gate."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def round_trip(value: object) -> Any:
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    # Exports and permissions of one test do not last until the next.
+    # Undo exports and permissions after each test.
     monkeypatch.setattr(gate, "_exported", set(gate._exported))
     monkeypatch.setattr(gate, "_allowed", set(gate._allowed))
     gate.set_mode(gate.STRICT)
@@ -68,7 +68,7 @@ def test_dense_layouts_come_with_their_strides(name: str) -> None:
 def test_coordinates_of_a_sparse_tensor_share_no_memory_with_another() -> None:
     indices = fastdist.tensor([[0, 2]])
     sparse = fastdist.sparse_coo_tensor(indices, fastdist.ones(2), (3,))
-    indices._array = sparse._array.indices  # as a sender may say it
+    indices._array = sparse._array.indices  # a sender may declare such sharing
     came, other = round_trip((indices, sparse))
     came.fill_(1 << 40)
     assert other.to_dense().tolist() == [1.0, 0.0, 1.0]
@@ -82,7 +82,7 @@ def test_layouts_with_gaps_come_packed_in_the_order_of_their_axes(name: str) -> 
 
 
 def test_tangents_come_with_their_strides() -> None:
-    # They are tensors of the message, as what they are tangents of.
+    # Tangents are tensors of the message, like the tensors that they belong to.
     entries, buffers = pack_tensors([fastdist.ones(3), DENSE["permuted"](fastdist.arange(120.0))])
     _, tangent = unpack_tensors(entries, [bytearray(one) for one in buffers])[0]
     assert tangent.stride() == (1, 30, 6)
@@ -111,7 +111,7 @@ def test_tensors_of_every_dtype_and_shape_come_back(
     came = round_trip({"t": from_array(array)})["t"]
     assert came.dtype is dtype
     assert came._array.shape == shape
-    assert came._array.tobytes() == array.tobytes()  # float8_e8m0fnu has no 0, and takes NaN
+    assert came._array.tobytes() == array.tobytes()  # float8_e8m0fnu stores NaN, since it has no 0
     assert came._array.flags.writeable
 
 
@@ -180,7 +180,7 @@ def test_a_tensor_on_an_unmapped_device_is_refused() -> None:
 
 
 def test_what_does_not_pickle_is_named() -> None:
-    # Python 3.13 says it in other words.
+    # Python 3.13 words this differently.
     cannot = "Can't (pickle|get local object) .*lambda"
     text = rf"^cannot send the value\[0\] \(function\) to another worker: {cannot}"
     with pytest.raises(RpcError, match=text):

@@ -1,4 +1,4 @@
-"""Tensors of devices go into a message together, and out of it: one wait there, none here."""
+"""Device tensors are packed and unpacked together, with one wait at the sender and none here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def crossed(kind: str) -> dict[Device, Device]:
-    """Return the map from each of two devices to the other."""
+    """Return a map that swaps two devices."""
     first, second = Device(kind, 0), Device(kind, 1)
     return {first: second, second: first}
 
@@ -70,7 +70,7 @@ def test_what_becomes_of_a_tensor_behind_the_packing_does_not_travel(backend: An
 
 @pytest.mark.parametrize("way", ["to a device", "from a device", "between devices"])
 def test_layouts_of_devices_come_as_they_went(backend: Any, way: str) -> None:
-    # Bytes in the order of one layout, with the strides of another, are other values.
+    # The bytes of one layout read with the strides of another would give other values.
     kind = backend.type
     source = "cpu" if way == "to a device" else f"{kind}:0"
     goal = Device("cpu") if way == "from a device" else Device(kind, 1)

@@ -1,4 +1,4 @@
-"""The use of a remote reference after its worker has left the group."""
+"""Remote references after their worker has left the group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keep_references_over_the_end() -> None:
         f"{other} has been deleted. Cannot call to_here() on it after deletion."
     )
     assert "name=w1" in str(raised.value)
-    # A local value stays.
+    # A local value remains usable.
     assert mine.local_value() == [1, 2] and mine.owner_name() == "w0"
 
 

@@ -1,4 +1,4 @@
-"""The notices of a reference's holder to its owner and its sender, in every order of events."""
+"""A reference's holder notifies its owner and its sender correctly, for every order of events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdist.distributed.rpc.references.held import NOBODY, Do, Event, HeldRefe
 _PARENT = 3
 _OF_CREATION = (Event.KNOWN, Event.UNSENT, Event.DROPPED, Event.GIVEN_UP)
 _OF_NOTICE = (Event.TELLS, Event.KNOWN, Event.UNKNOWN, Event.DROPPED, Event.GIVEN_UP, Event.REFUSED)
-# (how it begins, its sender, what may happen then)
+# (initial state, sender, possible events)
 _BEGINNINGS = (
     (State.CREATING, NOBODY, _OF_CREATION),
     (State.ARRIVED, _PARENT, _OF_NOTICE),
@@ -22,7 +22,7 @@ _OF_OWNER = {Event.KNOWN, Event.UNKNOWN, Event.UNSENT}
 
 
 def lives(start: State, parent: int, events: tuple[Event, ...]) -> Any:
-    """Yield each life that can happen: its events, each with what it made due."""
+    """Yield every possible sequence of events, each event with the actions that it requires."""
     for order in itertools.permutations(events):
         held = HeldReference(cast(Any, None), 1, 2, start, parent=parent)
         life = []
@@ -35,11 +35,11 @@ def lives(start: State, parent: int, events: tuple[Event, ...]) -> Any:
 
 def _can_happen(held: HeldReference, event: Event, past: list[Event]) -> bool:
     if event in _OF_OWNER and (_OF_OWNER & {*past} or held.state is State.ARRIVED):
-        return False  # one answer, and not before there is a question
+        return False  # at most one answer, and only after a question
     if event is Event.TELLS:
         return held.state is State.ARRIVED
     if event is Event.REFUSED:
-        return not past  # looked at when it comes
+        return not past  # checked on arrival
     return not (event is Event.UNSENT and past)
 
 
@@ -58,13 +58,13 @@ def test_owner_and_sender_hear_once_of_each_end(
         if is_over and (is_answered or held.state is not State.TELLING):
             is_waiting = held.state is State.CREATING and Event.DROPPED in happened
             assert held.state is State.ENDED or is_waiting, life
-        # The owner gets a notice of the end exactly if it may have got that of the beginning.
+        # The owner gets a notice of the end exactly if it may have received one of the beginning.
         may_know = start is not State.ARRIVED or Event.TELLS in happened
         if held.state is State.ENDED:
             is_never = happened[0] in (Event.UNSENT, Event.REFUSED) or not may_know
             assert (Do.END in due) is not is_never, life
             assert held.creation is None
-        # The sender never gets a release while the owner may not count the reference.
+        # The sender gets no release while the owner may not have counted the reference.
         if Do.ACCEPT in due:
             at = next(event for event, actions in life if Do.ACCEPT in actions)
             assert at in (Event.KNOWN, Event.DROPPED, Event.GIVEN_UP), life

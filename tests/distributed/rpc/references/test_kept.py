@@ -1,4 +1,4 @@
-"""Owner and sender of a reference after any events, in any order."""
+"""The owner and the sender of a reference, after events in any order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def owner_of(maker: Life) -> OwnedValues:
 
 
 def live(order: Sequence[str]) -> None:
-    """Let the events of a value happen in an order, and check what holds after each."""
+    """Apply the events of a value in the given order, and check the invariants after each one."""
     maker: Any = Life(MAKER)
     owner, holder = owner_of(maker), Life(HOLDER)
     owned = owner.hear_of(VALUE, for_local=True)
@@ -49,7 +49,7 @@ def live(order: Sequence[str]) -> None:
         past.append(what)
         is_used = "used" in past and "use ended" not in past
         is_here = "dropped here" not in past or is_used or not owned.future.done()
-        # A fork whose use begins after the value has gone is counted by nobody.
+        # A fork whose use begins after the value was dropped is not counted.
         was_gone = owned.state is State.GONE
         assert (owner.values() == [owned]) is (is_here and not was_gone), past
         assert was_gone or FORK not in owned.users or is_used, past
@@ -86,7 +86,7 @@ def test_an_error_takes_the_place_of_a_value_at_most_once() -> None:
 
 
 def travel(order: Sequence[str], *, in_answer: bool) -> None:
-    """Let the events that end a fork happen in some order: only the first counts."""
+    """Apply the events that end a fork in the given order: only the first one counts."""
     parent: Any = SimpleNamespace(_id=VALUE, _owner=Life(0))
     notes: list[tuple[Any, Any, Any]] = []
     ended: list[Any] = []
@@ -111,7 +111,7 @@ def travel(order: Sequence[str], *, in_answer: bool) -> None:
         for send, addressee, item in notes:
             send(addressee, [item])
         notes.clear()
-    # A call that is given up takes back what its answer brings, not what it has brought.
+    # A call that times out cancels forks in its answer, but not those in its request.
     first = next(one for one in order if one != "answer given up" or in_answer)
     will_not_come = first in ("undone", "answer given up", "not held")
     assert (len(forks), ended) == (0, [(VALUE, FORK)] * will_not_come), (in_answer, order)

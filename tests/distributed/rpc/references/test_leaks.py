@@ -1,4 +1,4 @@
-"""References in messages that nobody reads: the value they promise to keep goes all the same."""
+"""References in messages that are never read do not keep their values alive."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ has_begun = threading.Event()
 
 
 def keep_busy(to: str) -> None:
-    """Hold the one thread of a worker: calls on other lanes could come before one that is sent."""
+    """Occupy a worker's only thread; calls on other lanes could otherwise overtake a later call."""
     rpc.rpc_async(to, tell_and_wait)
     assert has_begun.wait(10)
 
@@ -71,19 +71,19 @@ kept: list[Any] = []
 
 
 def wait_for_calls(number: int) -> None:
-    """Wait until so many calls have come to this worker and are not over."""
+    """Wait until `number` calls have arrived at this worker and not ended."""
     deadline = time.monotonic() + 12
     while (active := int(rpc._get_debug_info()["agent.server_active_calls"])) < number:
         assert time.monotonic() < deadline, active
 
 
 SHORT_S = 0.05
-# Two connections may be made within it, also on a busy machine.
+# Long enough to make two connections, also on a busy machine.
 IN_TIME_S = 1.0
 
 
 def open_gate_too_late(num_calls: int, late_s: float = SHORT_S) -> None:
-    """Go on here when so many calls have come, and what waits for the gate's opening is late."""
+    """Open the gate after `num_calls` calls have arrived, too late for a timeout of late_s."""
     wait_for_calls(num_calls)
     hold(2 * late_s)
     open_gate("gate")
@@ -102,7 +102,7 @@ def what_is_left() -> list[str]:
     gc.collect()
     info = rpc._get_debug_info()
     left = [f"{name} {info[name]}" for name in COUNTS if info[name] != "0"]
-    # The question itself is a call.
+    # The query itself is a call.
     if (active := info["agent.server_active_calls"]) != "1":
         left.append(f"{active} calls")
     return left
@@ -165,7 +165,7 @@ def give_with_rubbish() -> Any:
 
 
 class Known:
-    """A class that other workers do not know once they have forgotten it."""
+    """A class that other workers cannot find after they have forgotten it."""
 
 
 def forget_known() -> None:
@@ -209,7 +209,7 @@ def that_waits_until_its_time_is_over_and_cannot_be_read() -> None:
 
 
 def that_is_for_a_third() -> None:
-    """Pass on what w2 owns, in a call to w1 that is too late."""
+    """Pass a value of w2 on, in a call to w1 that expires before it runs."""
     rref = rpc.remote("w2", Value)
     rref.to_here()
     keep_busy("w1")
@@ -240,7 +240,7 @@ def test_no_value_outlives_a_call(group: Group, call: Callable[[], None], num_ca
 
 
 def fetch_what_is_never_made() -> None:
-    """Fetch a value at w1 from w2, whose maker's call waits there until its time is over."""
+    """Fetch a value at w1 from w2; the call that makes it waits at w1 until it expires."""
     keep_busy("w1")
     rref = rpc.remote("w1", Value, timeout=IN_TIME_S)
     rpc.rpc_sync("w2", begin_to_fetch, (rref,))
@@ -301,7 +301,7 @@ def end_of_fetch() -> list[str]:
 def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
-    # From before on: once the call is given up its fetch is answered, and is under way no more.
+    # Start before: after the call has expired, its fetch is answered and no longer counted.
     group[1].start(open_gate_too_late, 3, IN_TIME_S)
     group[0].run(fetch_what_is_never_made)
     group[1].result()
@@ -322,7 +322,7 @@ def test_who_hears_of_a_value_after_its_call_was_given_up_hears_why(group: Group
 
 
 def fill_with_calls() -> None:
-    """Let remote calls and references wait at w1, whose only thread is busy."""
+    """Queue remote calls and references at w1, whose only thread is busy."""
     keep_busy("w1")
     for _ in range(3):
         kept.append(rpc.remote("w1", Value))
@@ -344,7 +344,7 @@ def test_calls_of_the_dead_that_still_wait_leave_nothing_behind(group: Group) ->
 
 
 def lengths_of_tracebacks() -> list[int]:
-    """Fetch an error again and again, and return the length of its owner's text each time."""
+    """Fetch an error repeatedly, and return the length of its remote traceback each time."""
     rref = rpc.remote("w1", raise_one)
     lengths = []
     for _ in range(5):
@@ -366,7 +366,7 @@ def make_and_lose(owner: str) -> None:
 
 
 def ask_for_what_the_dead_should_have_made() -> None:
-    """Ask w1 for a value that rank 0, who is dead, has never had made there."""
+    """Ask w1 for a value that rank 0, which is dead, should have created there."""
     deadline = time.monotonic() + 10
     agent: Any = rpc._get_current_rpc_agent()
     while not rpc.rpc_sync("w1", is_dead, (0,)):
@@ -388,7 +388,7 @@ def test_a_value_that_a_dead_worker_should_have_made_is_not_waited_for(group: Gr
 
 
 def make_and_let_go() -> tuple[int, int]:
-    """Return (owner, id) of a value on w1 to which nobody refers any more."""
+    """Return (owner, id) of a value on w1 without any references left."""
     rref = rpc.remote("w1", Value)
     rref.to_here()
     found = rref._owner.id, rref._id
@@ -398,7 +398,7 @@ def make_and_let_go() -> tuple[int, int]:
 
 
 def take_what_arrives_late(owner_id: int, rref_id: int) -> str:
-    """Take a reference that w2 passed on before it ended, as it would arrive."""
+    """Receive a late reference that w2 had passed on before it ended."""
     context = rpc.RRef(Value())._context
     agent: Any = rpc._get_current_rpc_agent()
     life = agent.worker(owner_id).record.incarnation
@@ -421,7 +421,8 @@ def test_a_reference_that_comes_after_its_value_has_gone_is_told_so_and_keeps_no
     group.run_all(leave)
 
 
-# ---- references that go home --------------------------------------------------------------------
+# # ---- references that return to their owner
+# -------------------------------------------------------
 
 
 def is_here(rref: Any) -> bool:
@@ -433,7 +434,7 @@ def raise_with(rref: Any) -> None:
 
 
 def go_home() -> None:
-    """Check that no notice of a reference waits after the call that returned it to its owner."""
+    """Check that no notice is pending after a call that returned a reference to its owner."""
     rref = rpc.remote("w1", Value)
     calls: list[Callable[[], Any]] = [
         lambda: rpc.rpc_sync("w1", is_here, (rref,)),

@@ -1,4 +1,4 @@
-"""References whose messages overtake each other: values live as long as one is on its way."""
+"""Values live as long as a reference to them is in a message, whichever message arrives first."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wait_until_no_value_is_here() -> None:
 
 def send_the_last_reference_to_oneself() -> None:
     init()
-    # The message waits for the only thread; nothing but the message refers to the value then.
+    # The message waits for the only thread; it holds the last reference to the value then.
     first = rpc.rpc_async("w0", hold, (0.5,))
     second = rpc.rpc_async("w0", use, (rpc.RRef(Counter()),))
     gc.collect()
@@ -99,7 +99,7 @@ def use_before_it_is_made() -> None:
     init()
     if os.environ["RANK"] == "0":
         held = hold_calls(rpc.MessageType.PYTHON_REMOTE_CALL)
-        # The only thread for users' functions waits for the value, which another call makes.
+        # The only user thread waits for a value that another call creates.
         rref = rpc.remote("w1", Counter)
         used = rref.rpc_async(timeout=10).add(1)
         deadline = time.monotonic() + 10
@@ -107,7 +107,7 @@ def use_before_it_is_made() -> None:
             assert time.monotonic() < deadline
         let_go(held)
         assert used.wait() == 1
-        # And who gave up keeps no thread waiting there.
+        # A call that has timed out does not keep a thread waiting at the owner.
         late = rpc.remote("w1", Counter)
         with pytest.raises(RpcTimeoutError):
             late.rpc_sync(timeout=0.05).add(1)
@@ -123,7 +123,7 @@ def use_before_it_is_made() -> None:
 
 
 def hold_calls(kind: Any) -> list[Any]:
-    """Let no message of a kind leave, and return where they gather."""
+    """Hold back all outgoing messages of a kind, and return the list that collects them."""
     client, held = rpc._get_current_rpc_agent().client, []
     write = client.write
 
@@ -196,7 +196,7 @@ held_calls: list[Any] = []
 
 
 def pass_on_later(to: str) -> None:
-    """Send a reference that does not leave before `let_it_arrive`."""
+    """Send a reference in a message that is held back until `let_it_arrive`."""
     held_calls.append(hold_calls(rpc.MessageType.PYTHON_CALL))
     held_calls.append(rpc.rpc_async(to, keep, (kept[-1],)))
 

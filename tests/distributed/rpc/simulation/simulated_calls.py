@@ -1,4 +1,4 @@
-"""A seed's calls between simulated workers, and what breaks meanwhile."""
+"""Random calls between simulated workers, with random faults meanwhile; a seed determines both."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 BUSY_S = 20.0
 HORIZON_S = 120.0
-# A deadline is met within a bucket of the timeouts, and the lateness of a thread or two.
+# The margin for a timeout: one bucket of the timeouts, and the delays of one or two threads.
 LATE_S = 0.05
-# A wait for a dead worker ends in this time: the limit for a frozen peer, and a little.
+# The longest wait for a dead worker: the limit for a frozen peer, and a margin.
 DEATH_S = 11.0
 
 
 @dataclass
 class Op:
-    """One call, what became of it, and where it ran."""
+    """One call, its outcome, and where it ran."""
 
     key: int
     worker: Worker
-    callee: Worker  # the life of its rank that there was when it began
+    callee: Worker  # the life of the rank when the call began
     timeout_s: float
     began: float
     frozen_s_before: float = 0.0
-    made: float = 0.0  # a little later, by a thread of the worker
+    made: float = 0.0  # slightly later, when a thread of the worker runs
     ended: list[tuple[float, Any]] = field(default_factory=list)
 
 
 class Calls:
-    """One seed's group, calls and faults."""
+    """The group, calls and faults of one seed."""
 
     num_begun = 4, 16
     num_begun_in_storm = 8
@@ -63,7 +63,7 @@ class Calls:
         if quiet:
             return
         self.group.network.comes_twice = rng.choice((0.0, 0.0, 0.03, 0.2))
-        # Faults must meet calls under way: all of it may happen in a short time.
+        # Faults should hit running calls, so the whole scenario may be short.
         self.busy_s = busy_s = rng.choice((BUSY_S, 3.0, 0.5))
         for _ in range(rng.randint(*self.num_begun)):
             self.world.at(start + rng.random() * busy_s, None, self.begin_one)
@@ -98,7 +98,7 @@ class Calls:
             self.world.soon(worker, self.start, op, function, seconds)
 
     def life_of(self, rank: int) -> Worker:
-        """Return the latest life of a rank that others can know of."""
+        """Return the latest life of a rank that others can know."""
         group = self.group
         return group.workers[rank] if group.kind == "static" else group.present(rank)
 
@@ -156,14 +156,14 @@ class Calls:
             self.crash(worker)
 
     def crash(self, worker: Worker) -> None:
-        """Let a process end, seen by its host or not, and perhaps another follow it."""
+        """Crash a process, visibly to its host or not; maybe crash another one soon after."""
         worker.crash()
         if self.world.rng.random() < 0.5:
             self.group.tell_that_process_ended(worker)
         self.maybe_comes_back(worker)
 
     def maybe_comes_back(self, worker: Worker) -> None:
-        """Let a rank begin another life some time after the end of this one, or never."""
+        """Start another life of a rank some time after the end of this one, or never."""
         rng, when = self.world.rng, self.world.now
         if self.group.kind == "static":
             if worker.dead and rng.random() < 0.5:
@@ -176,17 +176,17 @@ class Calls:
     def come_back(self, worker: Worker) -> None:
         is_over = not (worker.dead or worker.left or worker.frozen)
         if is_over or self.group.present(worker.rank) is not worker:
-            return  # it has woken up, or has been back since
+            return  # it has woken up, or has been replaced meanwhile
         if self.group.leaves_its_place(worker):
             self.came_back(self.group.start(worker.rank))
         else:
             self.world.at(self.world.now + 0.5, None, self.come_back, worker)
 
     def came_back(self, worker: Worker) -> None:
-        """Let a worker that has come back do what it is for."""
+        """Run the load of the scenario on a worker that has come back."""
 
     def storm(self) -> None:
-        """Let connections break again and again while many calls begin, on a slow network."""
+        """Break connections repeatedly while many calls begin, on a slow network."""
         self.broke.append("storm")
         rng, network = self.world.rng, self.group.network
         network.delays_s = (0.0002, 0.05, 0.3)
@@ -196,7 +196,7 @@ class Calls:
             self.world.at(self.world.now + rng.random() * 3, None, network.break_one)
 
     def greet_each_other(self) -> None:
-        """Let each worker that is left call the next one, and hold that this works."""
+        """Let each remaining worker call the next one, and check the results."""
         group = self.group
         others = [
             one for one in group.living() if not one.is_out and one is group.present(one.rank)
@@ -235,7 +235,7 @@ class Calls:
         (when, error), callee = op.ended[0], op.callee
         ran_at = self.runs.get(op.key, [callee])[0]
         if ran_at is not callee:
-            # It was made when that had come.
+            # The call must have been created after that life began.
             assert ran_at.began <= op.made, f"call {op.key} of before reached {ran_at.name}"
         elif callee.died_at is not None and op.worker is not callee and callee.died_at < when:
             after_s = when - max(callee.died_at, op.began) - op.worker.frozen_s
@@ -246,7 +246,7 @@ class Calls:
             assert late_s < LATE_S, f"call {op.key} ended {late_s:.3f} s late"
         if error is None or isinstance(error, KeyError):
             assert op.key in self.runs, f"call {op.key} succeeded without running"
-        is_own = not getattr(error, "__notes__", ())  # not that of a call by the callee
+        is_own = not getattr(error, "__notes__", ())  # not the error of a nested call by the callee
         if isinstance(error, WorkerLostError) and is_own and not error.may_have_run:
             assert op.key not in self.runs, f"call {op.key} had run"
 
@@ -303,7 +303,7 @@ _S = TypeVar("_S", bound=Calls)
 
 
 def try_seeds(make: Callable[[int], _S], current: list[_S], seeds: range) -> None:
-    """Let the scenario of each seed be the current one, run it, and hold what it promises."""
+    """For each seed, make its scenario current, run it, and check its invariants."""
     for seed in seeds:
         unexpected.clear()
         try:

@@ -1,6 +1,6 @@
-"""Fixtures of tests on simulated groups: a machine for the module, and no group left by a test.
+"""Fixtures for tests with simulated groups: a simulated machine for a module, and cleanup per test.
 
-A module that imports them has them for all its tests.
+A module that imports them uses them for all its tests.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tests.distributed.rpc.simulation.simulated_group import (
 
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> Iterator[None]:
-    """Let agents live in a simulated group."""
+    """Run agents in a simulated group."""
     with simulated_machine():
         yield
 
 
 @pytest.fixture(autouse=True)
 def group_ends(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave no group, scenario (in a module's list of that name) or memory behind."""
+    """Remove the group, the module's `scenarios` and their memory after each test."""
     yield
     end_group()
     for begun in (scenarios, getattr(request.module, "scenarios", scenarios)):

@@ -1,4 +1,4 @@
-"""Workers whose agents are real and whose threads, sockets, store and clock are not."""
+"""Workers with real agents, but simulated threads, sockets, store and clock."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from tests.distributed.rpc.simulation.simulated_network import Network, SimBell,
 from tests.distributed.rpc.simulation.simulated_threads import clock
 from tests.distributed.rpc.simulation.simulated_world import Process, World, end_threads, worlds
 
-# Whether a rank has one life, or a lost worker may come back, or members come and go.
+# static: one life per rank; restarts: lost workers may rejoin; dynamic: members join and leave.
 Kind = Literal["static", "restarts", "dynamic"]
 
 _tangents = importlib.import_module("fastdist.distributed.autograd.tangent_store")
-# State that a process has once: a variable of a module, and how a process gets a separate one.
+# Per-process state: a module's variable, and how to create its value for a process.
 _OWN: tuple[tuple[dict[str, Any], str, Callable[[], Any]], ...] = (
     (vars(agent), "_agent", lambda: None),
     (vars(agent), "_id_offset", int),
@@ -67,23 +67,23 @@ _OWN: tuple[tuple[dict[str, Any], str, Callable[[], Any]], ...] = (
 _MODULES, _NAMES = [module for module, _, _ in _OWN], [name for _, name, _ in _OWN]
 _BORROWED = _NAMES.index("_arenas")
 _handlers_of_rooms: dict[int, handlers.Handler] = {}
-# Where these are, each module that has looks at the world's clock, and waits for its events.
+# Modules of these packages use the simulated clock and events.
 _SIMULATED = (
     "fastdist.distributed.arena",
     "fastdist.distributed.rpc",
     "fastdist.distributed.autograd",
     "fastdist.distributed.pipe",
 )
-# The size of one process's arena, and the least size of a lent buffer.
+# The size of a process's arena, and the smallest buffer that is lent from it.
 ARENA_BYTES = TABLE_BYTES + (4 << 20)
 LENT_FROM_BYTES = 1 << 10
-# How long who leaves waits for its calls, and how long its process lives on then.
+# How long a leaving worker waits for its calls, and how long its process lives afterwards.
 LEAVES_WITHIN_S = 10.0
 LINGERS_S = 0.6
 
 
 class SharedStore(Store):
-    """One process's end of the store of the group, which somebody else hosts."""
+    """One process's handle of the group's store, which exists outside the simulated workers."""
 
     def __init__(self, shared: HashStore) -> None:
         super().__init__(timedelta(seconds=1))
@@ -110,7 +110,7 @@ class Worker(Process):
         super().__init__(group.world, f"w{rank}.{life}")
         self.rank = rank
         self.life = life
-        # Another life may listen where an earlier one did, and receive the earlier one's messages.
+        # A new life may use the address of an earlier one, and receive messages meant for that one.
         self.address = f"sim://w{rank}" if group.has_fixed_addresses else f"sim://{self.name}"
         self.began = group.world.now
         self.left = False
@@ -120,16 +120,16 @@ class Worker(Process):
         self.run(self._begin, ())
 
     def entered(self) -> None:
-        """Have the singletons of this process, and let the other keep its own."""
+        """Switch to this process's singletons, and save those of the other process."""
         self._group.swap_in(self)
 
     def crash(self) -> None:
-        """End at once; what it had lent stays with those that hold it."""
+        """End immediately; borrowers keep the memory that it had lent."""
         super().crash()
         self.let_go_of_memory()
 
     def let_go_of_memory(self) -> None:
-        """Do with shared memory what the end of a process does."""
+        """Release shared memory as the end of a process does."""
         for borrowed in self.has_borrowed:
             borrowed.forget_all()
         self.own[_BORROWED].clear()
@@ -138,22 +138,22 @@ class Worker(Process):
             arena.close()
 
     def num_lent(self) -> int:
-        """Return how many pieces of its memory others have, or may take."""
+        """Return how many pieces of its memory are lent, or offered in a message."""
         arena = self.agent._arenas._arena
         return 0 if arena is None else arena.usage()[0]
 
     @property
     def is_out(self) -> bool:
-        """Whether it has ended, is leaving, or was given up by the others."""
+        """Return whether it has ended, is leaving, or was given up by the others."""
         return self.dead or self.left or self.agent.workers.given_up is not None
 
     def gave_up(self, other: Worker) -> bool:
-        """Whether this worker has declared lost just this life of another."""
+        """Return whether this worker has declared this life of another one lost."""
         known = self.agent.workers.known(other.rank)
         return known is not None and known.is_dead and known.record == other.agent.me
 
     def leave(self, *, graceful: bool = False) -> None:
-        """Shut down, as at the end of a process, whatever is under way, or when that has ended."""
+        """Shut down, at once or, with graceful, after running calls have ended."""
         if not self.dead and not self.left and not self.frozen:
             self.left = True
             if graceful:
@@ -191,7 +191,7 @@ class Worker(Process):
 
 
 class Group:
-    """Workers that know each other, in a separate world."""
+    """Workers of one group, in a separate world."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class Group:
         groups[:] = [self]
         self.world = World(seed, clock)
         worlds[:] = [self.world]
-        # Random numbers of the system, which are separate from the faults.
+        # Random numbers of the simulated system, independent of those for faults.
         self.numbers = random.Random(seed)
         self.network = Network(self.world)
         self.kind, self.size = kind, size
@@ -219,14 +219,14 @@ class Group:
         self.store = HashStore()
         self.on_one_host = on_one_host
         self.by_incarnation: dict[int, Worker] = {}
-        # All lives, in the order in which they began.
+        # All lives, in the order of their starts.
         self.workers = [Worker(self, rank, 0) for rank in range(size)]
         if kind != "dynamic":
             self._let_founders_meet()
 
     @property
     def fan_out(self) -> int:
-        """How many children a worker has in the tree of the barrier; also of those to come."""
+        """Return how many children a worker has in the barrier's tree, including future members."""
         return self._fan_out
 
     @fan_out.setter
@@ -253,14 +253,14 @@ class Group:
             worker.agent.start()
 
     def start(self, rank: int) -> Worker:
-        """Let a rank begin another life, or a new one come."""
+        """Start another life of a rank, or a new rank."""
         life = sum(worker.rank == rank for worker in self.workers)
         worker = Worker(self, rank, life)
         self.workers.append(worker)
         return worker
 
     def start_alone(self, rank: int) -> None:
-        """Let a rank of a static group begin a life that the others do not know of."""
+        """Start a life of a rank in a static group that is not connected to the others."""
         worker = self.start(rank)
         records = [one.agent.me for one in self.workers[: self.size]]
         records[rank] = worker.agent.me
@@ -271,22 +271,22 @@ class Group:
         return next(worker for worker in reversed(self.workers) if worker.rank == rank)
 
     def ranks(self) -> list[int]:
-        """Return all ranks that there have been."""
+        """Return all ranks so far."""
         return sorted({worker.rank for worker in self.workers})
 
     def leaves_its_place(self, worker: Worker) -> bool:
-        """Whether another life may follow one: it is over, or frozen and given up by a member."""
+        """Return whether a worker's rank is free: it has ended, or is frozen and given up."""
         given_up = PrefixStore(GIVEN_UP, self.store)
         return worker.dead or bool(
             worker.frozen and given_up.check([str(worker.agent.me.incarnation)])
         )
 
     def living(self) -> list[Worker]:
-        """Return the lives that have not ended, frozen ones and those that leave too."""
+        """Return the lives that have not ended, including frozen and leaving ones."""
         return [worker for worker in self.workers if not worker.dead]
 
     def tell_that_process_ended(self, ended: Worker) -> None:
-        """Let the survivors see it in the host's process table."""
+        """Notify the survivors that a process of their host has ended."""
         for worker in self.living():
             known = worker.agent.workers.known(ended.rank)
             if known is not None and known.is_met and worker is not ended:
@@ -294,11 +294,11 @@ class Group:
                 worker.run(progress.post, (known._step, Event.PROCESS_ENDED))
 
     def swap_in(self, worker: Worker | None) -> None:
-        """Let modules have what this worker has one of; None: what they had before the group."""
+        """Switch the modules' per-process state to a worker's; None restores the state outside."""
         before, self._entered = self._entered, worker
         if before is not None:
             before.own = [*map(getitem, _MODULES, _NAMES)]
-        # With each event: a loop would take a tenth of a simulation's time.
+        # This runs at each event; a loop would take a tenth of a simulation's time.
         deque(map(setitem, _MODULES, _NAMES, self._outside if worker is None else worker.own), 0)
 
 
@@ -306,13 +306,13 @@ groups: list[Group] = []
 
 
 def end_group() -> None:
-    """Let nothing happen any more in the group that there is, if there is one; end all threads."""
+    """Stop the current group, if any, and end all its threads."""
     _end_world()
     end_threads()
 
 
 def forget_memory() -> None:
-    """Let shared memory go that garbage holds: what ends there may leave more garbage."""
+    """Collect garbage that holds shared memory; repeat, since finalizers may leave more garbage."""
     for _ in range(3):
         gc.collect()
 
@@ -342,7 +342,7 @@ def _join_static(
     if group.kind == "restarts" and here().life > 0:
         assert frozen_s is not None
         return joining._come_back_static(store, me, frozen_s, answers)
-    # The others are there when all have begun.
+    # The other members are added when all have joined.
     return Members(store, me, [me], restarts=frozen_s is not None)
 
 
@@ -353,7 +353,7 @@ def _leaves_its_place(store: Store, earlier: Record, *_: object) -> bool:
 def _make_record(*arguments: Any, **more: Any) -> Record:
     group = groups[-1]
     boot_id = "" if group.on_one_host else here().name
-    # Only who knows the other's processes finds the memory that it lends.
+    # A worker can map a peer's memory only if both share a pid namespace.
     pid_namespace = "simulated" if group.has_arenas else ""
     return replace(Record(*arguments, **more), pid_namespace=pid_namespace, boot_id=boot_id)
 
@@ -376,7 +376,7 @@ def _level_ended(global_id: int) -> None:
 
 
 class SimOs:
-    """Replaces `os` in modules that use its randomness."""
+    """A replacement for `os` in modules that use its random numbers."""
 
     def urandom(self, size: int) -> bytes:
         return groups[-1].numbers.randbytes(size)
@@ -388,7 +388,7 @@ class SimOs:
 
 
 class _Unexpected(logging.Handler):
-    """Keeps what ran into errors that nobody expected, and was logged for that alone."""
+    """Collects unexpected errors that were only logged."""
 
     def emit(self, told: logging.LogRecord) -> None:
         if told.exc_info is not None and told.exc_info[1] is not None:
@@ -414,7 +414,7 @@ def _no_warnings() -> Iterator[None]:
 
 @contextmanager
 def simulated_machine() -> Iterator[None]:
-    """Let every agent that is made in the block live in a simulated group; nothing is warned of."""
+    """Run all agents created in the block in a simulated group, and suppress warnings."""
     with pytest.MonkeyPatch.context() as patch, _no_warnings():
         for name, module in list(sys.modules.items()):
             if name.startswith(_SIMULATED):
@@ -425,7 +425,7 @@ def simulated_machine() -> Iterator[None]:
         patch.setattr(agent, "os", SimOs())
         patch.setattr(record, "os", SimOs())
         patch.setattr(lives, "os", SimOs())
-        # Sets of workers are gone through in an order that the seed leads, not memory.
+        # Iteration over sets of workers must depend on the seed, not on memory addresses.
         patch.setattr(lives.Worker, "__hash__", lambda self: hash(self.record.incarnation))
         patch.setattr(arena_offers, "os", SimOs())
         patch.setattr(arena_offers, "arena_size", lambda: ARENA_BYTES)
@@ -444,7 +444,7 @@ def simulated_machine() -> Iterator[None]:
         _handlers_of_rooms.update(handlers._handlers)
         patch.setattr(forward_grad, "end_callbacks", [_level_ended])
         patch.setattr(directory, "silence_hooks", [])
-        # The collector need not look through all old objects for the little that a world leaves.
+        # The collector need not visit all older objects for the few that a world leaves.
         gc.freeze()
         try:
             yield

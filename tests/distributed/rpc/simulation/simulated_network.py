@@ -1,11 +1,11 @@
-"""A network that exists in one thread, with a simulated clock: a seed chooses the faults."""
+"""A network simulated in one thread, with a simulated clock; a seed chooses the faults."""
 
-# All that ZeroMQ guarantees and does not guarantee is here: a connection keeps order and breaks at
-# any moment, with the messages under way; messages that the other end has received before stay
-# readable; a broken connection comes back automatically; heartbeats detect a frozen or unreachable
-# peer after about two seconds; several connections of one pair of workers have no order. Repeated
-# sends in doubt, by callers and not by ZeroMQ, are simulated for all messages: one may come a
-# second time, also long after, by whatever connection its lane has then.
+# The simulation has ZeroMQ's guarantees and limits. A connection keeps order, and may break at any
+# moment together with the messages under way; messages that the other end has received stay
+# readable. A broken connection is re-established automatically. Heartbeats detect a frozen or
+# unreachable peer after about two seconds. Several connections of one pair of workers have no
+# common order. Callers, not ZeroMQ, send some messages again when in doubt; here any message may
+# arrive a second time, even long after, over the lane's current connection.
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ HEARTBEAT_S = (2.0, 2.5)
 HANDSHAKE_S = 5.0
 DOUBT_AFTER_S = 2.0
 _LOOK_EVERY_S = 0.1
-# When a message comes for the second time; some after all that was put up against that is gone.
+# Delays of a second copy; the longest exceeds the lifetime of the state that detects copies.
 _TWICE_AFTER_S = (0.0, 0.003, 0.1, 1.0, 10.0, 70.0)
 
 
 class Network:
-    """The reachability of processes."""
+    """Which processes can reach each other."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -46,12 +46,12 @@ class Network:
         world.process_ended = self.process_ended
         self.links: list[Link] = []
         self.delays_s: tuple[float, ...] = (0.0002, 0.001, 0.02)
-        self.comes_twice = 0.0  # how probable it is of one message
+        self.comes_twice = 0.0  # the probability for each message
         self.listening: dict[str, Process] = {}
         self._cuts: dict[frozenset[Process], int] = {}
 
     def cut(self, a: Process, b: Process, seconds: float) -> None:
-        """Let nothing pass between two processes for a while."""
+        """Block traffic between two processes for some seconds."""
         pair = frozenset((a, b))
         self._cuts[pair] = self._cuts.get(pair, 0) + 1
         self.world.at(self.world.now + seconds, None, self._mend, pair)
@@ -68,13 +68,13 @@ class Network:
                 self.world.at(when, None, link.break_if_silent, link.number)
 
     def break_one(self) -> None:
-        """Let one connection break, as a router between the two might do."""
+        """Break one connection, as a router between the peers might."""
         up = [link for link in self.links if link.up and link.client is not link.server]
         if up:
             self.world.rng.choice(up).break_off()
 
     def process_ended(self, process: Process) -> None:
-        """Break what a process held, as its kernel does."""
+        """Break all connections of a process, as its kernel does."""
         for link in self.links:
             if process in (link.client, link.server):
                 link.break_off()
@@ -84,7 +84,7 @@ class Network:
 
 
 class Link:
-    """A lane's replacement of a socket: one connection after the other."""
+    """The socket of a lane: a sequence of connections, one at a time."""
 
     def __init__(self, network: Network, lane: SimLane, client: Process, address: str) -> None:
         self.lane, self.network = lane, network
@@ -96,27 +96,27 @@ class Link:
         self.number = 0
         self.route = b""
         self._told_at = 0.0
-        # Messages on their way: towards the server, towards the client.
+        # Messages under way to the server and to the client.
         self._to_server: deque[Frames] = deque()
         self._to_client: deque[Frames] = deque()
         self.network.links.append(self)
         self._again(0.001)
 
     def send(self, frames: Frames) -> bool:
-        """Send a message from the client's end; False while there is no connection."""
+        """Send a message from the client; return False without a connection."""
         if self.up:
             self._to_server.append(_copies(frames))
             self._later(self._arrive_at_server)
         return self.up
 
     def send_back(self, number: int, frames: Frames) -> None:
-        """Send a message from the server's end of an earlier or the present connection."""
+        """Send a message from the server over an earlier or the current connection."""
         if self.up and number == self.number:
             self._to_client.append(_copies(frames))
             self._later(self._arrive_at_client)
 
     def break_if_silent(self, number: int) -> None:
-        """Break if neither end has heard of the other for too long."""
+        """Break the connection if neither end has received anything for too long."""
         if number == self.number and self.up and self._is_blocked():
             self.break_off()
 
@@ -136,7 +136,7 @@ class Link:
             self.world.at(when, self.client, self.lane.put, self._to_client.popleft())
         self._to_server.clear()
         self._to_client.clear()
-        # The other end may take a while to notice.
+        # The other end may notice it with a delay.
         listener, route = server_listener(server), self.route
         self.world.at(self.world.now + rng.random() * 2.5, server, listener.lose, route)
         self._tell(monitor.DISCONNECTED)
@@ -221,7 +221,7 @@ class Link:
         return bool(self.client.frozen or server.frozen or self.network.is_cut(self.client, server))
 
     def _later(self, arrive: Callable[[int], None]) -> None:
-        # Each arrival takes the first message, so order is kept whatever the delays are.
+        # Each arrival takes the first message, so random delays do not change the order.
         delay_s = self.world.rng.choice(self.network.delays_s)
         self.world.at(self.world.now + delay_s, None, arrive, self.number)
 
@@ -230,13 +230,13 @@ class Link:
 
     def _tell(self, kind: str) -> None:
         if self.lane.watched:
-            # A monitor tells late, but in order.
+            # Socket monitors report late, but in order.
             self._told_at = max(self._told_at, self.world.now + self.world.rng.random() * 0.002)
             self.world.at(self._told_at, self.client, self.lane.tell, kind)
 
 
 def _copies(frames: Frames) -> Frames:
-    """Return the received copies of sent frames: memory of the other end."""
+    """Return copies of sent frames, since the receiver has its own memory."""
     return [memoryview(bytearray(frame)) for frame in frames]
 
 
@@ -332,7 +332,7 @@ class SimLane:
         self._link.break_off()
 
     def _wait(self, event: int, deadline: float | None) -> None:
-        """Wait as a ZmqLane does: a new connection wakes it, mostly, and every 2 s it looks."""
+        """Wait like a ZmqLane: a new connection usually ends the wait, and it checks every 2 s."""
         world, link, number = self._process.world, self._link, self._link.number
         misses_it = world.rng.random() < 0.3
 
@@ -357,7 +357,7 @@ class SimLane:
 
 
 class SimListener:
-    """A Listener whose connections are Links; which of them is read next is arbitrary."""
+    """A Listener whose connections are Links, read in arbitrary order."""
 
     def __init__(self, process: Process, address: str) -> None:
         self.addresses = {"sim": address, "inproc": f"inproc://{process.name}"}
@@ -430,7 +430,7 @@ class SimContext:
     def choose(
         self, addresses: Mapping[str, str], *, same_host: bool, same_process: bool = False
     ) -> str:
-        # Nobody else is reached by calls to oneself, whoever listens at the address by now.
+        # Calls to oneself never reach another process that has taken over the address.
         return "inproc" if same_process else "sim"
 
     def connect(

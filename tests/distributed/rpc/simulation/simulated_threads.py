@@ -17,15 +17,15 @@ clock = Clock()
 
 
 class SimProgress:
-    """The progress thread of one worker: every function that it runs is a separate event."""
+    """The progress thread of one worker; each function that it runs is a separate event."""
 
     def __init__(self, name: str) -> None:
         self._process = here()
         self.timeouts: Timeouts = Timeouts()
         self._readers: dict[int, Callable[[], None]] = {}
         self._posted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._due: list[float] = []  # when the alarms are
-        self._threads: list[int] = []  # which threads are this one's now
+        self._due: list[float] = []  # times of the alarms
+        self._threads: list[int] = []  # the threads that currently run as this progress thread
         self._clock = AwakeClock()
         self.now = self._clock.now
         self.woke_at = self._clock.woke_at
@@ -100,7 +100,7 @@ class SimProgress:
 
 
 class SimPool:
-    """The thread pool of one worker: as many threads as are wanted, each a little late."""
+    """The thread pool of one worker, with any number of threads, each starting a little late."""
 
     def __init__(self, name: str, max_counted: int, source: Any) -> None:
         self._process = here()
@@ -154,7 +154,7 @@ class SimPool:
 
 
 class SimNoticeSender(NoticeSender):
-    """A NoticeSender whose thread is the world's."""
+    """A NoticeSender that runs as events of the simulated world."""
 
     def __init__(self, send: Send) -> None:
         super().__init__(send)
@@ -177,7 +177,7 @@ class SimNoticeSender(NoticeSender):
 
 
 class SimCondition:
-    """A Condition, of whichever lock, in which a process of the simulation waits."""
+    """A Condition, with any lock, in which a simulated process waits."""
 
     def __init__(self, lock: Any = None) -> None:
         self._lock = threading.RLock() if lock is None else lock
@@ -198,13 +198,13 @@ class SimCondition:
         return bool(is_over())
 
     def notify_all(self) -> None:
-        pass  # waiters are checked again at each step
+        pass  # the world checks waiters again at each step
 
     notify = notify_all
 
 
 class SimThreading:
-    """Replaces `threading` in modules."""
+    """A replacement for `threading` in modules."""
 
     Condition = SimCondition
     Event = SimEvent
@@ -214,7 +214,7 @@ class SimThreading:
 
 
 def wait_until_done(future: Future[Any], timeout_s: float | None) -> bool:
-    """Stand where a Future waits."""
+    """A replacement for the wait of a Future."""
     world = worlds[-1]
     world.block(future.done, None if timeout_s is None else world.now + timeout_s)
     return future.done()

@@ -1,10 +1,9 @@
-"""Processes that share one thread at a time, and a clock: what happens is led by a seed."""
+"""Simulated processes that run one at a time, and their clock; a seed determines the order."""
 
-# Note [One thread leads]
-# An event in a process may wait, as its threads do, and later events may go on before it. So there
-# are real threads behind it, but only one runs at any time: the leader, which runs one event after
-# the other. An event that begins to wait hands the lead to a spare thread, and gets it back when
-# its wait is over. The seed alone decides which thread gets the lead.
+# Note [One thread leads] An event in a process may wait, like a thread, while later events run. So
+# each event runs in a real thread, but only one of them runs at a time: the leader, which runs one
+# event after the other. When an event waits, its thread hands the lead to a spare thread, and gets
+# it back when the wait is over. Only the seed determines which thread gets the lead.
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from typing import Any
 
 
 class Crashed(BaseException):
-    """Unwinds what waited in a process that has crashed, or in a world that is over."""
+    """Ends waits in a process that has crashed, or in a world that has ended."""
 
 
 class Clock:
-    """Stands where modules have `time`."""
+    """A replacement for the module `time`."""
 
     now = 0.0
 
@@ -39,7 +38,7 @@ class Process:
         self.name = name
         self.dead = False
         self.died_at: float | None = None
-        self.frozen = 0  # how many freezes hold it
+        self.frozen = 0  # the number of freezes that are in effect
         self.frozen_s = 0.0
         self.address = f"sim://{name}"
         self.listener: Any = None
@@ -48,7 +47,7 @@ class Process:
         self._put_off: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        """Run something here now, or when this process thaws; never if it is dead."""
+        """Run a function in this process now, or when it thaws; never if it is dead."""
         if self.dead:
             return
         if self.frozen:
@@ -64,10 +63,10 @@ class Process:
             self.world.enter(before)
 
     def entered(self) -> None:
-        """Have what the process has for itself, from now on until another is entered."""
+        """Switch to this process's state, until another process is entered."""
 
     def freeze(self, seconds: float) -> None:
-        """Do nothing for a while, the network part included."""
+        """Stop the process for some seconds, including its network."""
         if self.dead:
             return
         self.frozen += 1
@@ -75,7 +74,7 @@ class Process:
         self.world.process_froze(self)
 
     def crash(self) -> None:
-        """End at once, and once: what breaks may choose one that has ended, where none lives."""
+        """End immediately; a second call has no effect, since a fault may pick a dead process."""
         if self.dead:
             return
         self.dead = True
@@ -89,7 +88,7 @@ class Process:
         self.world.touch(self)
         if not self.frozen:
             put_off, self._put_off = self._put_off, []
-            # Threads wake in any order, but what came for one of them came in order.
+            # Threads wake in any order, but the events of one thread keep theirs.
             latest: dict[Callable[..., object], float] = {}
             for function, arguments in put_off:
                 when = self.world.now + self.world.rng.random() * 0.002
@@ -98,27 +97,27 @@ class Process:
 
 
 class World:
-    """All processes, and what happens next."""
+    """All processes, and the queue of events."""
 
     def __init__(self, seed: int, clock: Clock) -> None:
         self.rng = random.Random(seed)
         self.clock = clock
         clock.now = 1000.0
-        # Set by the builder of the world: further handlers of freezes and crashes.
+        # Handlers of freezes and crashes, set by the code that builds the world.
         self.process_froze: Callable[[Process], None] = lambda process: None
         self.process_ended: Callable[[Process], None] = lambda process: None
         self.current: Process | None = None
         self.is_over = False
         self._entered: Process | None = None
-        # In which something has happened since those that wait were last looked through.
+        # Processes with events since the waiters were last checked.
         self._touched: dict[Process, None] = {}
         self._events: list[tuple[float, int, Process | None, Callable[..., object], Any]] = []
         self._numbers = itertools.count()
         self._end = 0.0
-        # Those that wait, in the order in which they came, and by their processes.
+        # Waiters in the order of arrival, and by process.
         self._waiters: dict[_Waiter, int] = {}
         self._waiting: dict[Process, list[_Waiter]] = {}
-        # The thread that runs the world, while it runs.
+        # The thread that runs the world.
         self._owner = _closed_lock()
         self._error: BaseException | None = None
 
@@ -127,7 +126,7 @@ class World:
         return self.clock.now
 
     def enter(self, process: Process | None) -> None:
-        """Be in a process, or in none."""
+        """Switch to the state of a process, or of none."""
         self.current = process
         if process is not None:
             self._touched[process] = None
@@ -136,21 +135,21 @@ class World:
                 process.entered()
 
     def touch(self, process: Process) -> None:
-        """Look at what waits in a process behind the present event."""
+        """Check the waiters of a process after the current event."""
         self._touched[process] = None
 
     def at(
         self, when: float, owner: Process | None, function: Callable[..., object], *arguments: Any
     ) -> None:
-        """Let something happen at a time, in a process or outside of all."""
+        """Schedule a function at a time, in a process or outside of all."""
         heapq.heappush(self._events, (when, next(self._numbers), owner, function, arguments))
 
     def soon(self, owner: Process | None, function: Callable[..., object], *arguments: Any) -> None:
-        """Let something happen as soon as a thread comes to it."""
+        """Schedule a function after the short delay of a thread."""
         self.at(self.now + self.rng.random() * 0.002, owner, function, *arguments)
 
     def run_until(self, end: float) -> None:
-        """Let everything happen up to a time."""
+        """Run all events up to a time."""
         self._end = end
         self._hand_to_a_spare()
         self._owner.acquire()
@@ -160,7 +159,7 @@ class World:
         self.clock.now = max(self.now, end)
 
     def block(self, is_over: Callable[[], bool], deadline: float | None) -> None:
-        """Let the world go on while the current process waits for something, or for a time."""
+        """Run other events while the current process waits for a condition or a deadline."""
         process = self.current
         assert process is not None, "only what happens in a process can wait"
         waiter = _Waiter(process, is_over, deadline)
@@ -176,14 +175,14 @@ class World:
             raise Crashed
 
     def end(self) -> None:
-        """Let go of all that waits."""
+        """Release all waiters."""
         self.is_over = True
         self._events.clear()
         self.run_until(self.now)
         assert not self._waiters
 
     def lead(self, spare: _Spare) -> None:
-        """Let one thing after the other happen, until the time has come or another leads."""
+        """Run events until the end time, or until another thread takes the lead."""
         try:
             while True:
                 waiter = self._next_to_go_on()
@@ -203,8 +202,8 @@ class World:
         self._owner.release()
 
     def _next_to_go_on(self) -> _Waiter | None:
-        # An event in one process ends no wait in another: only processes with an event are checked,
-        # because there may be a thousand.
+        # An event in one process ends no wait in another one. There may be a thousand processes, so
+        # only those with an event are checked.
         if self.is_over:
             return next(iter(self._waiters), None)
         waiting, touched = self._waiting, self._touched
@@ -216,7 +215,7 @@ class World:
         return None
 
     def _step(self) -> None:
-        """Let the next thing happen."""
+        """Run the next event."""
         when, _, owner, function, arguments = heapq.heappop(self._events)
         self.clock.now = max(self.now, when)
         if owner is None:
@@ -231,7 +230,7 @@ class World:
 
 
 class _Waiter:
-    """Something that waits in a process, and its turn to go on."""
+    """A wait in a process, which gets the lead when it is over."""
 
     def __init__(
         self, process: Process, is_over: Callable[[], bool], deadline: float | None
@@ -250,7 +249,7 @@ class _Waiter:
 
 
 class _Spare:
-    """A thread that can take the lead; kept for the next world."""
+    """A thread that can take the lead; it is kept for later worlds."""
 
     def __init__(self) -> None:
         self._world: World | None = None
@@ -275,7 +274,7 @@ _spares: list[_Spare] = []
 
 
 def start_threads(count: int) -> None:
-    """Start threads for so many events that will wait at once."""
+    """Start threads for as many events as may wait at the same time."""
     _spares.extend(_Spare() for _ in range(count))
 
 
@@ -288,13 +287,13 @@ def end_threads() -> None:
 
 
 def _closed_lock() -> threading.Lock:
-    """Return a lock that somebody else opens."""
+    """Return a locked lock that another thread releases."""
     lock = threading.Lock()
     lock.acquire()
     return lock
 
 
-# The world whose turn it is, if any: the last one.
+# The current world is the last one.
 worlds: list[World] = []
 
 
@@ -306,12 +305,12 @@ def here() -> Process:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """Return when a wait that begins now is over; None for one without an end."""
+    """Return the time at which a wait that begins now ends, or None without a timeout."""
     return None if timeout is None or timeout > 1e6 else worlds[-1].now + max(0.0, timeout)
 
 
 class SimEvent:
-    """An Event for which a process of a simulation waits."""
+    """An Event on which a simulated process waits."""
 
     def __init__(self) -> None:
         self._is_set = False

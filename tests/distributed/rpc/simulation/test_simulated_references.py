@@ -1,4 +1,4 @@
-"""Under any fault a value lives while somebody holds a reference to it, and no longer."""
+"""Under any fault a value lives exactly as long as a worker holds a reference to it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, mach
 from tests.distributed.rpc.simulation.simulated_group import Kind, Worker, here
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
-# The last call has ended by then, and with it what its function kept.
+# By then the last call has ended and released its references.
 _QUIET_S = 40.0
-# An owner learns of another reference in this time, under any fault.
+# Under any fault, an owner learns of a new reference within this time.
 HEARD_OF_S = 12.0
 
 NUM_SEEDS = 60
@@ -38,12 +38,12 @@ class Value:
 
 
 class References(Calls):
-    """One seed's calls that bring references, or are answered with some."""
+    """The calls of one seed whose requests and answers carry references."""
 
     def __init__(self, seed: int, *, kind: Kind | None = None, quiet: bool = False) -> None:
         self.kept: dict[str, list[RRef[Any]]] = defaultdict(list)
         self.made: set[int] = set()
-        self.came_at: dict[int, float] = {}  # by fork
+        self.came_at: dict[int, float] = {}  # time of arrival, by fork id
         super().__init__(seed, kind=kind, quiet=quiet)
 
     def run(self) -> None:
@@ -112,11 +112,11 @@ class References(Calls):
         return self.is_out(worker) or set(info.values()) == {"0"}
 
     def is_out(self, worker: Worker) -> bool:
-        """Whether a worker has ended, or others have declared it lost."""
+        """Return whether a worker has ended, or was declared lost by others."""
         return worker.is_out or any(other.gave_up(worker) for other in self.group.living())
 
     def find_broken(self) -> list[str]:
-        """Return references that are held to values that are gone though their owners live."""
+        """Return references whose values are gone although the owners live."""
         workers = self.group.workers
         owners = {one.agent.me.incarnation: one for one in workers if not self.is_out(one)}
         return [
@@ -130,9 +130,9 @@ class References(Calls):
         ]
 
     def may_be_passed_on_by_the_dead(self, rref: RRef[Any], holder: Worker) -> bool:
-        """Whether a worker that sent a reference may have died before the owner heard of that."""
+        """Return whether the sender of a reference may have died before the owner knew the fork."""
         came = self.came_at.get(rref._fork_id, 0.0)
-        earliest = came - HEARD_OF_S - holder.frozen_s  # it may have lain there unread
+        earliest = came - HEARD_OF_S - holder.frozen_s  # the message may have waited there unread
         died = [worker.died_at or 0.0 for worker in self.group.workers]
         return any(earliest < one < came + HEARD_OF_S for one in died)
 
@@ -164,7 +164,7 @@ def give_later(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
     world, worker = scenarios[-1].world, here()
 
     def give_now() -> None:
-        if not worker.left:  # else there is nobody to make a reference, nor to give one to
+        if not worker.left:  # otherwise no worker is left to make or receive a reference
             answer.set_result((new(), *rrefs[:1]))
 
     world.at(world.now + seconds, worker, give_now)
@@ -209,7 +209,7 @@ def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
     peer._take, pool.submit_uncounted = come_twice, put_off
     future = caller.agent.call_async(caller.agent.get_worker_info(1), give, (0.0,), {}, 0.0)
     scenario.world.run_until(scenario.world.now + 1.0)
-    # Threads get to their work in any order.
+    # Run the threads' work in another order.
     for function, arguments in reversed(read):
         caller.run(function, arguments)
     scenario.world.run_until(scenario.world.now + 1.0)
@@ -222,10 +222,10 @@ def test_nobody_waits_for_the_value_of_a_call_that_was_lost_and_cannot_be_sent_a
         scenario = References(seed, quiet=True)
         scenarios[:] = [scenario]
         world, (caller, callee, _) = scenario.world, scenario.group.workers
-        call_and_fetch(caller)  # which connects the two
+        call_and_fetch(caller)  # connects the two workers
         world.run_until(world.now + 1.0)
         between = [link for link in scenario.group.network.links if link.client is caller]
-        # The call and the fetch go by two connections, one of which breaks.
+        # The call and the fetch use two connections, one of which breaks.
         when = world.now + world.rng.uniform(0.002, 0.01)
         world.at(when, None, world.rng.choice(between).break_off)
         call_and_fetch(caller)
@@ -238,7 +238,7 @@ def test_nobody_waits_for_the_value_of_a_call_that_was_refused() -> None:
         scenario = References(seed, quiet=True)
         scenarios[:] = [scenario]
         world, (caller, callee, _) = scenario.world, scenario.group.workers
-        call_and_fetch(caller)  # which connects the two
+        call_and_fetch(caller)  # connects the two workers
         world.run_until(world.now + 1.0)
         world.soon(caller, call_in_a_context, callee, caller)
         world.run_until(world.now + 30.0)
@@ -288,7 +288,7 @@ def call_and_fetch(caller: Worker) -> None:
 
 
 def _remote_and_fetch(caller: Worker) -> None:
-    # Further frames are the caller's memory, which is not kept for a second time.
+    # Further frames would be the caller's memory, of which no second copy is kept.
     rref = rpc.remote("w1", drop, (0.0, fastdist.ones(100_000)))
     caller.world.soon(caller, _fetch, rref)
 
@@ -425,7 +425,7 @@ waits_ended: list[str] = []
 
 
 def _hand_over(ask: str) -> None:
-    """Give a reference away, to a value whose maker's call does not reach the owner."""
+    """Pass a reference on, to a value whose creating call does not reach the owner."""
     rpc.rpc_async("w2", _wait_for_value, (rpc.remote("w0", Value), ask))
 
 
@@ -439,7 +439,7 @@ def _wait_for_value(rref: RRef[Any], ask: str) -> None:
         waits_ended.append(str(error))
 
 
-# In parts: no test may take longer than pytest's time for one.
+# Split into parts because of pytest's time limit for a test.
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(NUM_SEEDS, 30_000, 1000))
 def test_whatever_breaks_values_live_as_long_as_their_references_for_many_seeds(first: int) -> None:

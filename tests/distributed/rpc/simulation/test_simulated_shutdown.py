@@ -1,4 +1,4 @@
-"""Under any fault all live workers leave together, when no call is under way, and nobody hangs."""
+"""Under any fault all live workers shut down together, after all calls, and none hangs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, mach
 from tests.distributed.rpc.simulation.simulated_group import Worker
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
-# Calls that are under way have this long, and then who waits gives up.
+# How long a worker waits for running calls before it gives up.
 PATIENCE_S = 60.0
 
 NUM_SEEDS = 60
@@ -32,13 +32,13 @@ class Leaving:
 
 
 class Shutdowns(Calls):
-    """One seed's calls and faults, and the shutdown of all workers some time after they began."""
+    """The calls and faults of one seed, and a later shutdown of all workers."""
 
     kinds = ("static", "restarts", "restarts")
 
     def __init__(self, seed: int, *, quiet: bool = False) -> None:
         self.leavings: list[Leaving] = []
-        # Deep trees as well: with two children each, up to nine workers.
+        # Some trees are deep: up to nine workers with two children each.
         is_deep = seed % 3 == 0
         super().__init__(seed, size=2 + seed % (8 if is_deep else 4), quiet=quiet)
         self.group.fan_out = 2 if is_deep else tree.FAN_OUT
@@ -72,7 +72,7 @@ class Shutdowns(Calls):
     def leave(self, worker: Worker) -> None:
         if worker.left:
             return
-        worker.left = True  # from here on it begins no call
+        worker.left = True  # it starts no calls after this
         leaving = Leaving(worker, self.world.now)
         self.leavings.append(leaving)
         try:
@@ -93,7 +93,7 @@ class Shutdowns(Calls):
             self.check_that_all_left_together()
 
     def all_come_at_last(self) -> bool:
-        """Whether nobody was lost but before it came to its shutdown, and all those came back."""
+        """Return whether workers were lost only before their shutdown, and all of them are back."""
         came = [leaving.worker for leaving in self.leavings]
         lost = {worker for worker in self.group.workers if worker not in came}
         are_back = all(self.group.present(worker.rank) in came for worker in lost)
@@ -118,7 +118,7 @@ def test_whatever_breaks_all_who_live_leave_within_their_patience() -> None:
     try_seeds(Shutdowns, simulated_calls.scenarios, range(NUM_SEEDS))
 
 
-# In parts: no test may take longer than pytest's time for one.
+# Split into parts because of pytest's time limit for a test.
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(NUM_SEEDS, 30_000, 1000))
 def test_whatever_breaks_all_who_live_leave_within_their_patience_for_many_seeds(

@@ -1,10 +1,10 @@
-"""The claim: what workers do to join, call, wait and leave grows as n log n, that of one as log n.
+"""The work of a group to join, call, wait and leave grows as n log n; that of one worker as log n.
 
-Agents are real; their sockets, threads, clock and connections to the store are not. Each phase is
-counted at sizes that double: messages and their bytes, requests to the store and their bytes, and
-calls of our Python functions, as operations. The store's own process does O(n), apart from them.
-Operations take longer to count than to carry out: the short run counts those of three workers, the
-root of the barrier's tree, one below it and the last one.
+Agents are real; their sockets, threads, clock and connections to the store are simulated. Each
+phase is measured at sizes that double: messages and their bytes, requests to the store and their
+bytes, and operations, which are calls of fastdist's Python functions. The store's process, which
+does O(n) work, is counted separately. Counting operations takes longer than running them, so the
+short run counts those of three workers: the barrier tree's root, one below it, and the last one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tests.distributed.rpc.simulation.simulated_world import World, worlds
 
 PHASES = ("join", "call", "wait", "leave")
 COUNTED = ("messages", "message bytes", "requests", "request bytes", "operations")
-# n log n grows by 2.2 to 2.3 where n doubles, at these sizes; n * n by 4.
+# At these sizes n log n grows by a factor of 2.2 to 2.3 when n doubles; n * n by 4.
 MOST_OF_ALL = 2.4
-# The work of one worker must not double with the group.
+# The work of one worker must not double when the group doubles.
 MOST_OF_ONE = 1.5
 STORE = "the store"
-# How long a worker waits for the last one: notices come after 5, 10 and 20 s.
+# How long a worker waits for the last one: notices are printed after 5, 10 and 20 s.
 WAITS_S = 25.0
 
 
 class Counts:
-    """Counts of each worker and of the store; operations of the `sampled` ranks alone."""
+    """Counts per worker and of the store; operations are counted only for the `sampled` ranks."""
 
     def __init__(self, sampled: Collection[int]) -> None:
         self._sampled = {f"w{rank}.0" for rank in sampled}
@@ -54,7 +54,7 @@ class Counts:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count what is done in the block."""
+        """Count in the block under a phase's name."""
         self._phase = name
         try:
             yield
@@ -62,7 +62,7 @@ class Counts:
             self._phase = ""
 
     def note(self, what: str, amount: int = 1, who: str = "") -> None:
-        """Count what a worker did, which is that whose turn it is unless told."""
+        """Add to a worker's count; the default is the worker whose turn it is."""
         if self._phase and (who or (who := self._who())):
             self.of[self._phase, what][who] += amount
 
@@ -71,7 +71,7 @@ class Counts:
         return sum(number for who, number in self.of[phase, what].items() if who != STORE)
 
     def most(self, phase: str, what: str) -> int:
-        """Return the highest count of a worker."""
+        """Return the largest count of a worker."""
         return max((n for who, n in self.of[phase, what].items() if who != STORE), default=0)
 
     def of_store(self, phase: str, what: str) -> int:
@@ -82,18 +82,18 @@ class Counts:
         if self._is_in_store:
             return STORE
         current = worlds[-1].current if worlds else None
-        return "" if current is None else current.name  # what the simulation does itself
+        return "" if current is None else current.name  # work of the simulation itself
 
     def count_call(self, frame: Any, event: str, argument: object) -> None:
-        """Count a call of a Python function of ours: a profile function of a thread."""
+        """Count a call of a function of fastdist; used as a thread's profile function."""
         if event == "call" and "/fastdist/" in frame.f_code.co_filename:
             self.note("operations")
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count what goes over simulated connections, to the store, and as calls of functions."""
+        """Count simulated messages, requests to the store, and function calls."""
         with pytest.MonkeyPatch.context() as patch:
-            # As in large groups, most members are looked up when they are needed.
+            # As in large groups, most members are looked up only when needed.
             patch.setattr(joining, "MOST_READ", 8)
             patch.setattr(Link, "send", self._counted(Link.send))
             patch.setattr(Link, "send_back", self._counted(Link.send_back))
@@ -124,7 +124,7 @@ class Counts:
             def counted_enter(world: World, process: Any) -> None:
                 enter(world, process)
                 is_sampled = process is not None and process.name in self._sampled
-                # This thread leads the world until another one enters a process.
+                # This thread leads the world until another process is entered.
                 sys.setprofile(self.count_call if is_sampled else None)
 
             patch.setattr(World, "enter", counted_enter)
@@ -144,7 +144,7 @@ class Counts:
 
 
 class Founders(Group):
-    """Workers of a static group that join as those of a job do."""
+    """Workers of a static group that join like those of a job."""
 
     def _let_founders_meet(self) -> None:
         for join in (self._come, self._join):
@@ -162,7 +162,7 @@ class Founders(Group):
 
 
 def count(size: int, sampled: Collection[int] = ()) -> Counts:
-    """Let a group of a size join, call, wait and leave; return what it did."""
+    """Run a group of this size that joins, calls, waits and leaves; return the counts."""
     counts = Counts(sampled or (0, 1, size - 1))
     with counts.counting():
         with counts.phase("join"):
@@ -171,7 +171,7 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
         called: list[str] = []
 
         def call_next(worker: Worker) -> None:
-            # No neighbour in the tree, for most: they know each other before they call.
+            # Not a neighbour in the tree in most cases, since neighbours know each other already.
             other = worker.agent.get_worker_info(f"w{(worker.rank + size // 2) % size}")
             called.append(worker.agent.call(other, name_of, (), {}, 0.0))
 
@@ -183,7 +183,7 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
             for worker in group.workers:
                 world.soon(worker, call_next, worker)
             world.run_until(world.now + 5.0)
-        # All but one wait, as workers that only serve do.
+        # All but one wait, like workers that only serve.
         *others, last = group.workers
         with counts.phase("wait"):
             for worker in others:
@@ -199,7 +199,7 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
 
 
 def require_growth(*sizes: int, of_all: bool = False) -> None:
-    """Compare the counts at each size with those at half of it."""
+    """Compare the counts at each size with those at half that size."""
     counted = {size: count(size, range(size) if of_all else ()) for size in sizes}
     wrong = []
     for half, size in pairwise(sizes):
@@ -212,7 +212,7 @@ def require_growth(*sizes: int, of_all: bool = False) -> None:
                     ("one worker", MOST_OF_ONE, Counts.most),
                 ):
                     before, now = get(less, phase, what), get(more, phase, what)
-                    # The operations of a few workers prove nothing of all.
+                    # Operations of a few workers say nothing about the total.
                     is_known = of_all or what != "operations" or told == "one worker"
                     if is_known and now > bound * before:
                         text = f"{what} of {told}: {before} at {half}, {now} at {size}"

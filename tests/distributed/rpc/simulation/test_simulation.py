@@ -1,4 +1,4 @@
-"""Under any fault: no call runs twice, every caller gets a result in time, nothing is left."""
+"""Under any fault no call runs twice, every caller gets a result in time, and nothing is left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def seeds(samples_alone: bool) -> range:
     return range(25 if samples_alone else 250)
 
 
-# In parts: no test may take longer than pytest's time for one.
+# Split into parts because of pytest's time limit for a test.
 @pytest.mark.parametrize("first", range(0, NUM_SEEDS, 50))
 def test_whatever_breaks_calls_run_at_most_once_and_all_callers_hear(first: int) -> None:
     try_seeds(Calls, scenarios, range(first, first + 50))
@@ -48,7 +48,7 @@ def test_a_cancelled_call_that_waits_for_a_thread_does_not_run() -> None:
     assert request is not None
     scenario.world.run_until(scenario.world.now + 1.0)
     assert isinstance(future.exception(), RpcTimeoutError)
-    # All that came since is the word that it was given up.
+    # The only later message is the notice that the caller gave up the call.
     word = callee.agent._server.take()
     assert word is not None and word.argument.message.type == MessageType.RREF_GIVE_UP_REQ
     assert callee.agent._server.take() is None
@@ -148,7 +148,7 @@ def test_who_was_frozen_for_too_long_hears_of_it_and_nothing_of_it_runs_any_more
             call_and_forget(sleeper, other, number)
         world.run_until(world.now + 1.0)
         for number, other in enumerate(met):
-            # Those that are under way, and those that it begins when it wakes up.
+            # Calls that start before the freeze, and calls that start when the sleeper wakes.
             world.at(world.now + 0.1, sleeper, call_and_forget, sleeper, other, 100 + number)
             world.at(world.now + 3.0, sleeper, call_and_forget, sleeper, other, 200 + number)
         sleeper.freeze(rng.choice((12.0, 15.0, 40.0)))

@@ -1,4 +1,4 @@
-"""An agent that fails and delays messages on purpose does what its options say."""
+"""The faulty agent fails and delays messages as its options say."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def calls_fail_and_are_late() -> None:
         rref = rpc.remote("w1", who)
         with pytest.raises(RpcError, match="failed on purpose"):
             rref.to_here()
-        # One of our ops is a message of another type.
+        # An op of fastdist is sent as a different message type.
         rref = rpc.remote("w1", fastdist.add, (1, 2))
         with pytest.raises(RpcError, match=r"attempt of SCRIPT_REMOTE_CALL .* failed"):
             rref.to_here()

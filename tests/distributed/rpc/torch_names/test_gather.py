@@ -1,4 +1,4 @@
-"""The claim that workers exchange objects, and meet, in one call each; or learn who is missing."""
+"""Workers exchange objects, or synchronize, in one call each, or learn which worker is missing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_gathering_does_not_appear_in_a_profile() -> None:
 
 
 def wait_for_the_first() -> None:
-    """Wait until somebody's object has come to this leader."""
+    """Wait until an object has arrived at this leader."""
     deadline, never = time.monotonic() + DEADLINE_S / 2, threading.Event()
     while not gather._gatherings:
         assert time.monotonic() < deadline
@@ -65,7 +65,7 @@ def wait_for_the_first() -> None:
 def one_does_not_come() -> None:
     rank = init()
     if rank == 0:
-        wait_for_the_first()  # or it might be late, as the last is
+        wait_for_the_first()  # otherwise rank 0 might be late too
     if rank < 2:
         words = r"^Followers \['w2'\] timed out in _all_gather after 0\.50 seconds"
         with pytest.raises(RpcTimeoutError, match=words):
@@ -97,7 +97,7 @@ def test_who_comes_when_the_time_was_over_hears_who_was_missing_and_waits_for_no
 
 def gather_without_the_lost() -> list[str]:
     told = []
-    for _ in range(2):  # the second time it is known from the beginning
+    for _ in range(2):  # the second time the loss is known from the start
         with pytest.raises(WorkerLostError) as caught:
             api._all_gather(None)
         told.append(str(caught.value))

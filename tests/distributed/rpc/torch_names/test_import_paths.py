@@ -1,4 +1,4 @@
-"""The claim that PyTorch's import paths lead to the modules of torch_names."""
+"""PyTorch's import paths lead to the modules of torch_names."""
 
 from __future__ import annotations
 

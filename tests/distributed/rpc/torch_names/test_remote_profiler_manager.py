@@ -1,4 +1,4 @@
-"""The keys of profiled calls: one a thread, set at most once, kept by an id of the whole job."""
+"""Keys of profiled calls: at most one per thread, and ids that are unique in a job."""
 
 from __future__ import annotations
 

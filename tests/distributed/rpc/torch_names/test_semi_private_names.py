@@ -1,4 +1,4 @@
-"""Names with an underscore that code on PyTorch touches: each does here what it does there."""
+"""Names with an underscore that code for PyTorch uses behave as in PyTorch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.distributed.workers import run_group
 
 
 class Celsius:
-    """Not to be pickled but by a reducer."""
+    """Can only be pickled by a registered reducer."""
 
     def __init__(self, degrees: float) -> None:
         self.degrees = degrees
@@ -71,7 +71,7 @@ def call_with_picklers() -> None:
 
         class Other:
             def serialize(self, obj: object) -> None:
-                """Pack in another way."""
+                """Pickle in a different format."""
 
         with pytest.raises(TypeError, match="overrides serialize"):
             api._use_rpc_pickler(Other()).__enter__()
@@ -144,7 +144,7 @@ def ask_the_agent() -> None:
     assert agent.get_timeout() == rpc.get_rpc_timeout() == 17
     assert [info.name for info in agent.get_worker_infos()] == ["w0", "w1"]
     assert rpc.rpc_sync(f"w{1 - rank}", abs, (-1,)) == 1
-    # Entries about a peer appear when both have met, from either side; none disappears.
+    # Entries about a peer appear after the first contact from either side, and never disappear.
     metrics, of_agent = agent.get_metrics(), agent.get_debug_info()
     with dist_autograd.context():
         info = rpc.get_debug_info()
@@ -279,7 +279,7 @@ def ask_for_more_of_the_agent() -> None:
                 rref.to_here(wrong)
     call_as_the_bindings_do(w1)
     assert agent.sync() is None
-    # As PyTorch's shutdown does it.
+    # PyTorch's shutdown calls join like this.
     agent.join(True, 30.0)
     rpc.shutdown(graceful=False)
 

@@ -1,4 +1,4 @@
-"""A worker's work for others is in the profiles that are open there, whoever requested it."""
+"""Open profiles of a worker include its work for any other worker."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.distributed.workers import run_group
 
 
 def events_there(profile: Any) -> list[list[Any]]:
-    """Return, on its owner, the events of a profile, by requests."""
+    """Return the events of a profile, grouped by request; runs on the profile's owner."""
     events: list[list[Any]] = profile.local_value().process_global_function_events
     return events
 
 
 def names_of(requests: list[list[Any]]) -> list[list[str]]:
-    """Return the names of the outermost events, of requests that ran ops."""
+    """Return the names of the outermost events of requests that ran ops."""
     found = [[one.name for one in events if one.cpu_parent is None] for events in requests]
     return [names for names in found if names]
 
@@ -40,7 +40,7 @@ def profile_w1() -> None:
         rpc.rpc_sync("w1", fd.add, (x, x))
         inner = rpc.remote("w1", rpc._server_process_global_profile)
         inner.rpc_sync().__enter__()
-        # Not by the thread that has entered, maybe, and each request has its own events.
+        # Another thread than the one that entered may run these; each request has separate events.
         both = [rpc.rpc_async("w1", subtract_here, (x,)) for _ in range(2)]
         fd.futures.wait_all(both)
         inner.rpc_sync().__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""Workers whose progress thread, lanes and owner run only when a test says so."""
+"""Workers whose progress thread, lanes and owner run only when a test calls them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ME, OTHER = (
 
 
 class ProgressByHand:
-    """A progress thread that runs when the test says so."""
+    """A progress thread that runs only when the test calls it."""
 
     def __init__(self) -> None:
         self.alarms: list[tuple[float, int, Callable[[], None]]] = []
@@ -49,7 +49,7 @@ class ProgressByHand:
         return -math.inf
 
     def run_alarms(self) -> None:
-        """Let as much time pass as the alarms that are set wait for, and those that these set."""
+        """Advance the clock through all alarms, including those that alarms add."""
         while self.alarms:
             when, _, function = heapq.heappop(self.alarms)
             self.skipped_s = max(self.skipped_s, when - time.monotonic())
@@ -68,7 +68,7 @@ class ProgressByHand:
 
 
 class SilentLane:
-    """A lane on which everything can be sent, and what is in `came` has come."""
+    """A lane that accepts all messages, and receives those in `came`."""
 
     is_open = True
     pulse = None
@@ -101,12 +101,12 @@ class SilentLane:
 
 
 def kinds_sent(worker: Any) -> list[int]:
-    """Return the types of the messages that went out on lane 0."""
+    """Return the types of the messages sent on lane 0."""
     return [decode(frames).type for frames in worker._shared.lane.sent]
 
 
 class Caller:
-    """The part of the calling worker that a caller's lane uses."""
+    """The attributes of a calling worker that a caller's lane uses."""
 
     lender = None
     is_self = is_dead = False
@@ -118,7 +118,7 @@ class Caller:
 
 
 def caller_of(record: Record) -> Any:
-    """Return a worker that calls."""
+    """Return a stand-in for a calling worker."""
     return Caller(record)
 
 
@@ -127,7 +127,7 @@ def workers_of(
     context: Any = None,
     submit: Callable[..., object] = lambda *_: None,
 ) -> Any:
-    """Return the directory of a group whose workers are reached by lanes on which nothing comes."""
+    """Return the directory of a group whose workers are reached by lanes that receive nothing."""
     if context is None:
         context = SimpleNamespace(
             choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane()
@@ -140,12 +140,12 @@ def workers_of(
 
 
 def present(store: Store) -> list[Record]:
-    """Return the members that a store has, by rank."""
+    """Return the members in a store, by rank."""
     return StoreDirectory(store).changes(0).came
 
 
 def strike_out(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
-    """Let a member have left, or be lost, if it is one."""
+    """Mark a life as having left, or as lost, if it is a member."""
     directory = StoreDirectory(store)
     for one in present(store):
         if one.incarnation == incarnation:
@@ -153,5 +153,5 @@ def strike_out(store: Store, incarnation: int, *, was_lost: bool = False) -> Non
 
 
 def static(me: Record, *others: Record, store: Store | None = None) -> Group:
-    """Return a group in which all are from the beginning."""
+    """Return a group with all members present from the start."""
     return Group(store or HashStore(), me, sorted([me, *others], key=lambda one: one.rank))

@@ -1,4 +1,4 @@
-"""Which connection a caller's lane has, when several are read in an order that nobody promised."""
+"""Which connection a caller's lane uses when several are read in arbitrary order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.distributed.rpc.workers.record import Record
 
 
 class Life:
-    """One life of a worker, by what Callers keep of it."""
+    """The attributes of a worker's life that Callers uses."""
 
     name = "w1"
 
@@ -22,7 +22,7 @@ class Life:
 
 
 class Listener:
-    """Knows all connections but those that have ended."""
+    """Knows all connections except ended ones."""
 
     def __init__(self) -> None:
         self.ended: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""Descriptors become few: who is to blame goes, a group that needs more is told, nobody dies."""
+"""When descriptors run out, strangers are disconnected, errors say so, and no worker dies."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def port() -> int:
 
 
 def leave_descriptors(count: int) -> None:
-    """Let this worker have 1,024 descriptors, as many systems do, and only count of them free."""
+    """Limit this worker to 1,024 descriptors, as on many systems, with only `count` free."""
     resource.setrlimit(
         resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     )
@@ -116,7 +116,7 @@ def hold(seconds: float) -> str:
 
 
 def call_from_many_threads() -> list[str]:
-    """Call w1 so that new lanes to it are opened."""
+    """Call w1 from many threads, so that new lanes are opened."""
     answers: list[str] = []
     threads = [
         threading.Thread(target=lambda: answers.append(rpc.rpc_sync("w1", hold, (0.3,))))
@@ -141,16 +141,16 @@ def group() -> Iterator[Group]:
 
 def test_strangers_that_take_all_descriptors_do_not_end_the_worker(group: Group) -> None:
     where = ("127.0.0.1", group[1].run(port))
-    group[1].run(leave_descriptors, 330)  # 256 of them are a reserve
+    group[1].run(leave_descriptors, 330)  # a reserve of 256, and a few more
     strangers = []
     for _ in range(450):
         strangers.append(socket.create_connection(where, timeout=5))
-    # Silent ones are hung up on, the oldest first, as soon as room becomes scarce.
+    # Silent connections are closed, oldest first, as soon as descriptors become scarce.
     for stranger in strangers[:40]:
         stranger.settimeout(3)
         while stranger.recv(4096):
             pass
-    # libzmq would abort: "Too many open files (src/ipc_listener.cpp)".
+    # Without the reserve, libzmq would abort: "Too many open files (src/ipc_listener.cpp)".
     assert group[0].run(call_from_many_threads) == ["held"] * 8
     for stranger in strangers:
         stranger.close()
@@ -168,6 +168,6 @@ def call(other: str) -> str:
 def test_a_peer_that_calls_and_is_called_takes_six_descriptors(group: Group) -> None:
     before = group[0].run(num_open)
     assert [group[0].run(call, "w1"), group[1].run(call, "w0")] == ["held"] * 2
-    # By TCP it is nine: sockets of ZeroMQ and a monitor, in the place of rings.
+    # Over TCP there are nine: ZeroMQ sockets and a monitor in place of rings.
     assert group[0].run(num_open) - before <= (9 if meeting.why_not_viable() else 6)
     group.run_all(leave)

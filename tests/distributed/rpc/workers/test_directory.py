@@ -1,4 +1,4 @@
-"""The claim: of all who want a name or a rank of a dynamic group at once, exactly one gets it."""
+"""Of several processes that claim a name or rank of a dynamic group, exactly one gets it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_who_finds_one_of_them_taken_hears_by_whom_and_claims_nothing(
     directory.claim(A)
     assert directory.claim(member(*place, 103)) == (A, 0)
     directory.leave(A)
-    assert present(store) == []  # what was refused once does not come back
+    assert present(store) == []  # a rejected claim does not take effect later
 
 
 def test_what_was_left_can_be_taken_again(store: Store) -> None:
@@ -79,7 +79,7 @@ def test_who_follows_takes_the_place_and_learns_how_many_were_lost(store: Store)
     directory = StoreDirectory(store)
     directory.claim(A)
     assert directory.claim(member("a", 1, 103), A, 1) == (None, 1)
-    # The first of two that want to follow one life is in.
+    # The first of two successors of one life gets the place.
     assert directory.claim(member("a", 1, 104), A, 1) == (member("a", 1, 103), 1)
     directory.declare_lost(replace(member("a", 1, 103), restart_count=1))
     directory.leave(member("a", 1, 103))
@@ -101,7 +101,8 @@ def test_changes_since_a_revision_are_those_alone(store: Store) -> None:
     directory.claim(again)
     later = directory.changes(since.revision)
     assert later.came == [again]
-    # A store that has another host may know less than the reader, which then reads all.
+    # A store with a new host may have a lower revision than the reader, which then reads
+    # everything.
     assert directory.changes(later.revision + 1).is_whole
 
 
@@ -248,7 +249,7 @@ def join_under_one_name(how: str, folder: str, tries: int) -> list[str]:
     answers = []
     for number in range(tries):
         where = how if how.startswith("tcp") else f"file://{folder}/store{number}"
-        # A group in the store has a number: all processes enter the same one.
+        # Groups are numbered in the store: all processes enter the same one.
         rpc.init._init_counter = number  # type: ignore[attr-defined]
         options = rpc.TensorPipeRpcBackendOptions(init_method=where)
         with FileStore(f"{folder}/meeting") as meeting:

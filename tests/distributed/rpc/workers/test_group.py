@@ -1,4 +1,4 @@
-"""The claim: who is in a dynamic group is what its store said last, under present names alone."""
+"""The members of a dynamic group are those in its store, under their current names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def member(name: str, rank: int, incarnation: int) -> Record:
 
 
 def come(store: Store, record: Record) -> None:
-    """Enter in another process's name; whoever had that name or rank has left before."""
+    """Join from another process; the former holder of the name or rank leaves first."""
     for other in present(store):
         if other.rank == record.rank or other.name == record.name:
             strike_out(store, other.incarnation)
@@ -41,7 +41,7 @@ def store() -> Store:
 
 @pytest.fixture
 def members(store: Store) -> Workers:
-    """Be w0, who knows a, of rank 1."""
+    """Return the workers as seen by w0, which knows a at rank 1."""
     members: Workers = workers_of(join_dynamic(store, member("w0", 0, 100), 1.0))
     come(store, member("a", 1, 101))
     assert members.get("a").record.incarnation == 101
@@ -49,7 +49,7 @@ def members(store: Store) -> Workers:
 
 
 def end(members: Workers, rank: int, incarnation: int) -> None:
-    """Let the end of one life be noticed, if it is the present one yet."""
+    """End one life, if it is still the current one."""
     worker = members.known(rank)
     if worker is not None and worker.record.incarnation == incarnation:
         worker.said_goodbye()
@@ -57,7 +57,7 @@ def end(members: Workers, rank: int, incarnation: int) -> None:
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
-    """Let something happen, once, when somebody has read the store and not yet looked at it."""
+    """Run something once, after the store was read and before the result is used."""
     find = StoreDirectory.find
 
     def let(happen: Callable[[], None]) -> None:
@@ -127,7 +127,7 @@ def test_what_was_read_early_does_not_replace_what_was_read_later(
     def come_again() -> None:
         come(store, member("a", 1, 102))
         other.start()
-        other.join(0.1)  # it may have to wait until this reader is done
+        other.join(0.1)  # it may have to wait until this reader has finished
 
     meanwhile(come_again)
     assert members.find("another stranger") is None
@@ -142,7 +142,7 @@ def with_maps(name: str, rank: int, incarnation: int, address: str) -> Record:
 
 
 def told_of(members: Workers, name: str, rank: int) -> list[object]:
-    """Return all look-ups of a member, each by another of the maps."""
+    """Return the results of all look-ups of a member, each by a different map."""
     worker = members.find(name)
     return [
         members.info_of(name),
@@ -193,7 +193,7 @@ def test_who_leaves_is_found_under_neither_name_nor_id_nor_address(
 
 @pytest.mark.seed("T24")
 def test_look_ups_agree_while_members_come_and_go(store: Store, members: Workers) -> None:
-    """Race one that comes and goes with threads that look it up, with a switch at every chance."""
+    """Race a member that joins and leaves against threads that look it up."""
     wrong: list[BaseException | str] = []
     done = threading.Event()
 
@@ -206,7 +206,7 @@ def test_look_ups_agree_while_members_come_and_go(store: Store, members: Workers
                 for worker in (members.find("b"), members.find(2)):
                     if worker is not None and (worker.name, worker.id) != ("b", 2):
                         wrong.append(f"b of rank 2 led to {worker.record}")
-        except BaseException as error:  # for the test's own thread, which raises it
+        except BaseException as error:  # raised in the test's own thread
             wrong.append(error)
 
     threads = [threading.Thread(target=look) for _ in range(3)]
@@ -235,7 +235,7 @@ def test_workers_of_one_machine_with_networks_of_their_own_are_on_two_hosts() ->
     assert me.shares_host_with(replace(me, rank=1))
     apart = Record.decode(replace(me, rank=1, network_namespace="net:[1]").encode())
     assert not me.shares_host_with(apart) and not apart.shares_host_with(me)
-    # The kernel tells each of the other's end all the same.
+    # The kernel still reports the end of one process to the other.
     assert me.shares_processes_with(apart)
 
 
@@ -253,7 +253,7 @@ def test_who_leaves_late_does_not_take_away_who_has_its_place(
 
 
 class Guarded(dict[Any, Any]):
-    """A table of members, which notes who changes it, or goes through it, without its lock."""
+    """A member table that records accesses and changes without its lock."""
 
     def __init__(self, table: dict[Any, Any], lock: Any, unguarded: list[str]) -> None:
         super().__init__(table)
@@ -284,7 +284,7 @@ def test_the_tables_of_members_change_and_are_gone_through_under_their_lock(
     for name in ("_by_id", "_by_name"):
         setattr(members, name, Guarded(getattr(members, name), members._lock, unguarded))
     come(store, member("b", 2, 102))
-    come(store, member("a", 1, 103))  # another life of a's rank
+    come(store, member("a", 1, 103))  # another life of the same rank
     assert [worker.name for worker in members.all()] == ["w0", "a", "b"]
     strike_out(store, 102)
     end(members, 2, 102)
@@ -300,7 +300,7 @@ def test_a_member_is_met_under_the_lock_of_the_tables_and_once(members: Workers)
 
     def meet_and_note() -> None:
         met.append(members._lock._is_owned())  # type: ignore[attr-defined]
-        # Another caller may have come as far as the lock by now: it must find it met.
+        # Another caller may be waiting for the lock; it must find the worker met.
         meet()
 
     worker.meet = meet_and_note  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Which of the groups of a job a process comes to, by how many it has been in and what is there."""
+"""A process finds its group's number from the groups it was in and from the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEWEST = "rpc_groups/newest"
 
 
 def enter(store: Store, number: int, rank: int, incarnation: int) -> None:
-    """Let a worker come to a dynamic group of a number."""
+    """Add a worker to the dynamic group with this number."""
     me = Record(f"w{rank}", rank, 0, incarnation, {}, {}, "none")
     assert StoreDirectory(keys_of_group(store, number)).claim(me) == (None, 0)
 
@@ -49,7 +49,7 @@ def test_in_a_dynamic_group_it_is_where_the_former_life_was_and_did_not_leave(
     if end is not None:
         strike_out(keys_of_group(store, 2), 2, was_lost=end == "was lost")
     assert find_number(store, 0, 1, "w1", is_static=False) == expected
-    # Nobody was there under another name or rank.
+    # No worker was there under another name or rank.
     assert find_number(store, 0, 1, "w2", is_static=False) == 0
     assert find_number(store, 0, 2, "w1", is_static=False) == 0
 

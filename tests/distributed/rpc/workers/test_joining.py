@@ -1,4 +1,4 @@
-"""The claim: a group is static or dynamic for all of its members, whoever comes first."""
+"""A group is static or dynamic for all its members, whoever joins first."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def init_with_a_world_size_at_rank_0_alone() -> str:
 
 @pytest.mark.seed("T27")
 def test_of_two_processes_of_both_kinds_the_later_is_refused() -> None:
-    """The earlier waits for a second static member in vain, or is a dynamic group of one."""
+    """The earlier one waits in vain for a second static member, or forms a dynamic group alone."""
     told = run_group(init_with_a_world_size_at_rank_0_alone, 2)
     refused = [text.startswith(MIXED.partition(" The group")[0]) for text in told]
     assert sorted(refused) == [False, True], told
@@ -92,7 +92,7 @@ def test_of_two_processes_of_both_kinds_the_later_is_refused() -> None:
 
 
 def over(record: Record) -> Record:
-    """Return the record as that of a process that has ended: this process began at another time."""
+    """Return a record of an ended process: the pid belongs to a process with another start time."""
     return replace(record, process_start=1)
 
 
@@ -164,7 +164,7 @@ def test_who_was_replaced_before_all_had_met_leaves_its_place() -> None:
         assert claims.next(20.0) is not None
         again = replace(member(1, 2), restarts=True, incarnation=7)
         waits = pool.submit(join_static, store, again, 20.0, 1.0)
-        assert claims.next(20.0) is not None  # until then the group would meet the former life
+        assert claims.next(20.0) is not None  # until then the group would contain the former life
         other = join_static(store, replace(member(0, 2), restarts=True), 20.0, 1.0)
         assert waits.result(20.0).me.restart_count == 1
     assert [one.restart_count for one in other.members] == [0, 1]
@@ -177,11 +177,12 @@ def test_a_second_worker_of_a_rank_is_refused_with_the_variable_that_takes_lost_
         join_static(store, replace(member(0, 1), incarnation=7), 5.0)
 
 
-# ---- what a store holds that none of ours wrote -------------------------------------------------
+# # ---- foreign entries in a store
+# ------------------------------------------------------------------
 
 
 def enter_bytes(store: HashStore, world_size: int, value: bytes) -> None:
-    """Let a worker bring something else than a record in the place of w0."""
+    """Register bytes that are not a record in the place of w0."""
     place = [b"rpc_members", b"0", b"%d" % world_size, value, b"100", b"w0", b"", b"", b"0"]
     store._ask(Op.ENTER, place)
 
@@ -297,7 +298,7 @@ def test_newcomer_of_another_version_leaves_a_dynamic_group_as_it_was() -> None:
 
 
 def come_back(store: HashStore, world_size: int, answers: Callable[[Record], bool]) -> Group:
-    """Enter as a second w0 a group in which the first, which is this process, lives."""
+    """Join as a second w0 while the first one, which is this process, is alive."""
     first = replace(member(0, world_size), restarts=bool(world_size))
     again = replace(first, incarnation=7)
     if world_size:
@@ -357,7 +358,7 @@ def alive(rank: int, incarnation: int, world_size: int = 2) -> Record:
 
 
 def ended(world_size: int) -> Record:
-    """Return a rank 0 whose process has ended."""
+    """Return the record of a rank 0 whose process has ended."""
     return replace(alive(0, 1, world_size), process_start=1)
 
 
@@ -375,7 +376,7 @@ def test_all_tell_a_store_of_a_static_group_though_one_knew_an_earlier_life_of_a
     knows_itself = Group(store, again, [gone, first, other], restarts=True)
     be_in_again(store, knows_itself, [gone])
     assert incarnations(knows_the_first) == incarnations(knows_itself) == [1, 3, 4]
-    # An empty store was all that rank 0 could make.
+    # Rank 0 could only create an empty store.
     back = join_static(store, alive(0, 9, 3), 5.0, 1.0, lambda earlier: True)
     assert incarnations(back) == incarnations(knows_itself) == [9, 3, 4]
 
@@ -415,7 +416,7 @@ def test_who_hosts_a_store_anew_waits_for_nobody_once_it_is_told_of_its_group() 
     with ThreadPoolExecutor(1) as threads:
         back = threads.submit(join_static, store, alive(0, 9), 30.0, 1.0, lambda earlier: True)
         while not store.num_keys():
-            pass  # until it is there, and waits
+            pass  # until it has registered and waits
         be_in_again(store, group, [others[0]])
         assert incarnations(back.result(20.0)) == [9, 2]
     assert incarnations(group) == [9, 2]

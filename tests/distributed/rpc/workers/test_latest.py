@@ -1,4 +1,4 @@
-"""Tables of lives and names that have gone are bounded, however many there were."""
+"""Tables of ended lives and names are bounded, however many there were."""
 
 from __future__ import annotations
 

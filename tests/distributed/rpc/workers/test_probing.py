@@ -1,4 +1,4 @@
-"""The agent's findings about a port that accepts no connection."""
+"""What an agent finds out about a port that accepts no connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.distributed.rpc.workers.test_worker import ProgressByHand
 
 
 class Probe:
-    """A prober of one port, and what it has told."""
+    """A prober of one port, and its reports."""
 
     def __init__(self, port: int) -> None:
         self.progress = ProgressByHand()
@@ -42,7 +42,7 @@ def test_that_nobody_listens_is_told_once_each_time_it_is_asked_for() -> None:
     probe = Probe(free_port())
     for times in (1, 2):
         probe.look()
-        probe.prober.look_soon()  # it is under way
+        probe.prober.look_soon()  # a probe is already under way
         probe.read()
         assert probe.told == [(Event.REFUSED, "")] * times
         assert not probe.progress.readers

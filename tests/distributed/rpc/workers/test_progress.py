@@ -1,4 +1,4 @@
-"""One peer's messages, however many and however wrong, keep nobody else waiting."""
+"""The messages of one peer, however many or malformed, do not delay other peers."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def test_a_clock_stands_still_while_its_process_does(monkeypatch: pytest.MonkeyP
     clock.look(due=100.6)
     assert clock.now() == 100.6
     assert clock.stood_still_lately()
-    clock.look(due=100.6)  # another alarm of the same absence
+    clock.look(due=100.6)  # another alarm due during the same stop
     assert clock.now() == 100.6
-    now = 200.0  # nothing was due
+    now = 200.0  # no alarm was due
     clock.look(due=math.inf)
     assert clock.now() == 196.0 and clock.woke_at() == 100.6
     assert not clock.stood_still_lately()
@@ -96,16 +96,16 @@ def test_a_clock_leaves_out_what_a_busy_machine_held_up(monkeypatch: pytest.Monk
     for _ in range(100):
         now += 0.1
         due = now
-        now += 0.3  # until it has a core
+        now += 0.3  # until it gets a core
         clock.look(due=due)
         ran_s += 0.1
     assert clock.now() == pytest.approx(100.0 + ran_s)
-    # Peers did not notice it, so waits go on.
+    # Peers were not stopped, so waits continue.
     assert clock.woke_at() == -math.inf and not clock.stood_still_lately()
     before = clock.now()
     for _ in range(100):
         now += 0.11
-        clock.look(due=now - 0.01)  # as each alarm is
+        clock.look(due=now - 0.01)  # an ordinary alarm's delay
     assert clock.now() == pytest.approx(before + 11.0)
 
 
@@ -136,7 +136,7 @@ def test_a_stop_between_two_looks_is_known_before_a_refusal_that_came_in_it_is_r
 def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that_it_has(
     held_up_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It wakes each tenth of a second, and so much late: not lost before, and not much after."""
+    """It wakes every tenth of a second, each time held_up_s late; the loss is in time."""
     now = 100.0
     monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
     clock = AwakeClock()
@@ -156,7 +156,7 @@ def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that
 
 
 class Flood:
-    """A lane on which messages have come, as many as are asked for."""
+    """A lane with an unlimited supply of messages."""
 
     def __init__(self, messages: Iterator[list[bytes]]) -> None:
         self.messages = messages

@@ -1,4 +1,4 @@
-"""The taker of a peer's pulse closes the descriptors of its knocks."""
+"""The object that takes a peer's pulse closes the descriptors of its knocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_knock_that_is_not_answered_yet_is_closed_with_who_waits_for_it() -> N
     pulse.knock = knock
     progress.watch(knock.fileno(), pulse.heard)
     taker.stop()
-    # Its descriptor may be another's at once.
+    # Its descriptor number may be reused immediately.
     assert knock.fileno() == -1 and not progress.readers
 
 
@@ -51,7 +51,7 @@ def test_a_peer_to_which_no_way_leads_is_knocked_at_again_and_hung_up_on(
 
 
 class FailedKnock:
-    """A knock that this host's kernel has given up."""
+    """A knock that the kernel of this host has given up."""
 
     has_failed = True
 

@@ -1,4 +1,4 @@
-"""A worker's memory of others' calls: enough that none runs twice, and no more."""
+"""A worker remembers enough of others' calls that none runs twice, and no more."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def make_full_lane(number: int = SHARED) -> CallerLane:
 def test_calls_are_held_while_too_many_answers_are_not_read_and_until_half_of_them_are() -> None:
     lane, first, second = make_full_lane(), request(), request()
     assert lane.hold(first) and lane.acknowledge(60 << 20) == []
-    # Though there is room by now, those that wait come first.
+    # There is room again, but the waiting calls come first.
     answer(lane, 1, b"small")
     assert lane.hold(second)
     assert lane.acknowledge(120 << 20) == [first, second]
@@ -165,11 +165,11 @@ def test_an_answer_is_kept_until_its_own_call_has_ended_whatever_ended_behind_it
     lane.accept_request(10, request())
     lane.forget_below(12, (3, 10, 11))
     result = lane.reconcile(range(12))
-    assert result.answers == [(b"3",)]  # on its way: its connection may break yet
+    assert result.answers == [(b"3",)]  # under way; its connection may still break
     assert result.answered_before == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert result.never_received == [11]
     assert not lane.accept_request(3, request()) and not lane.accept_request(10, request())
-    # It is numbered, and has not left its worker yet.
+    # Call 11 has a number, but has not been sent yet.
     assert lane.accept_request(11, request())
     lane.answered(11, (b"11",), 2)
     assert lane.reconcile([11]).answers == [(b"11",)] and not lane.accept_request(11, request())

@@ -1,4 +1,4 @@
-"""A process that computes is not taken for one that was stopped, and one that was is."""
+"""A computing process does not count as stopped, and a stopped one does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.distributed.workers import Group
 
 
 class Machine:
-    """A clock, and what the kernel counts, as the test says."""
+    """A clock, and the kernel's counters, both set by the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.meter = 100.0, Meter(0, 0.0, 0.0)
@@ -31,7 +31,7 @@ class Machine:
         self.clock.look(due=math.inf)
 
     def late(self, seconds: float, **meter: Any) -> AwakeClock:
-        """Let an alarm ring so much too late."""
+        """Run an alarm that is late by this time."""
         due = self.now + 0.5
         self.now = due + seconds
         self.meter = self.meter._replace(**meter)
@@ -47,7 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_waiting_for_the_interpreter_lock_is_no_standing_still(machine: Machine) -> None:
     clock = machine.late(17.0, num_wakes=2500)
     assert not clock.stood_still_lately()
-    # The thread has received nothing meanwhile: peers are not taken for silent because of it.
+    # The thread has received nothing meanwhile, so peers are not considered silent.
     assert clock.now() == 100.5 and clock.woke_at() == 100.5
 
 
@@ -76,7 +76,7 @@ def test_a_short_stop_does_not_hide_the_longer_one_before_it(machine: Machine) -
 
 
 def test_a_busy_machine_does_not_make_a_stop_of_a_held_lock(machine: Machine) -> None:
-    # Each wake took eight times as long as it should.
+    # Each wake-up took eight times as long as normal.
     assert not machine.late(10.0, num_wakes=10_000 // 40).stood_still_lately()
 
 
@@ -87,7 +87,7 @@ def test_a_suspended_machine_stood_still_though_its_clock_did_as_well(machine: M
 
 
 def test_the_turns_before_a_stop_are_not_taken_for_running(machine: Machine) -> None:
-    for turn in range(1, 40):  # fewer than are between two measurements
+    for turn in range(1, 40):  # fewer than between two measurements
         machine.now += 0.01
         machine.meter = Meter(2 * turn, 0.0, 0.0)
         machine.clock.look(due=math.inf)
@@ -136,7 +136,7 @@ SHORT_S = 0.1
 
 
 class Ticking:
-    """A progress thread that ticks, and notices shortages."""
+    """A progress thread with a regular tick that detects stops."""
 
     def __init__(self) -> None:
         progress_module._LATE_S, progress_module._SILENT_S = SHORT_S, 3 * SHORT_S
@@ -167,10 +167,10 @@ def begin() -> None:
 
 
 def keeps_the_lock_unnoticed() -> bool:
-    """Return whether the lock can be kept without a stop being seen; a machine may stop, too."""
+    """Return whether holding the GIL is not detected as a stop; retry, as a machine may stop."""
     for _ in range(5):
         ticking[0].progress._clock._silent_at = -math.inf
-        # It computes nothing: a clock of the processor would not tell this from a stop.
+        # It does not compute, so a CPU clock could not tell this from a stop.
         ctypes.PyDLL(None).usleep(700_000)
         if not ticking[0].stood_still():
             return True

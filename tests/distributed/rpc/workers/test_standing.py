@@ -1,4 +1,4 @@
-"""Whether a worker was given up, by the reports of the others."""
+"""Whether a worker was given up, according to the reports of others."""
 
 from __future__ import annotations
 

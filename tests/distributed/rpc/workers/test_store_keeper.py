@@ -1,4 +1,4 @@
-"""The keeper of a group's store checks it when a member was lost, once for all of them."""
+"""The keeper of a group's store checks the store once for all lost members."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LOST: list[Any] = [SimpleNamespace(record=record, why_lost="killed") for record 
 
 
 class Alarms(list[Callable[[], None]]):
-    """Workers whose delayed work is run by the test."""
+    """A stand-in for Workers whose delayed work the test runs."""
 
     group: Any = None
     me = RECORDS[1]
 
     def refresh(self) -> None:
-        """Read nothing."""
+        """Do nothing."""
 
     def call_after(self, seconds: float, function: Callable[[], None]) -> None:
         self.append(function)
@@ -68,7 +68,7 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
 
     alarms, secret = Alarms(), JobSecret.generate()
     host = TCPStore("127.0.0.1", 0, is_master=True, secret=secret)
-    # Far longer than a look may take: who comes back waits for the one after it.
+    # Much longer than a check may take, since a restarted worker waits for the next check.
     with closing(TCPStore("127.0.0.1", host.port, timeout=120, secret=secret)) as served:
         host.close()
         keys = keys_of_group(served, 0)
@@ -92,7 +92,7 @@ def test_a_look_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
     keeper = StoreKeeper(PrefixStore("group", HashStore()), unused, alarms, lambda: True)
     keeper.handle_lost(LOST[0])
     monkeypatch.setattr(keeper, "_keep", fail)
-    with pytest.raises(KeyError):  # which the pool logs
+    with pytest.raises(KeyError):  # the pool logs this error
         alarms.pop()()
     monkeypatch.setattr(keeper, "_keep", lambda lost: True)
     alarms.pop()()

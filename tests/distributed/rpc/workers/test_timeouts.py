@@ -13,7 +13,7 @@ from fastdist.distributed.rpc.workers.progress import BUCKET_S, Timeouts
 
 
 def timeouts_of_numbers() -> Any:
-    """Return deadlines of calls that are known by numbers."""
+    """Return deadlines of calls that are identified by numbers."""
     return Timeouts()
 
 
@@ -55,7 +55,7 @@ def test_a_sleeper_that_looks_up_before_a_deadline_is_not_woken_for_it() -> None
     assert timeouts.add(2, 4.0)
     assert timeouts.sleep_until(alarm=5.0) == 4.0
     timeouts.expire(4.0)
-    # Nothing but the call is there to wake it.
+    # Only this call's deadline can wake it.
     assert timeouts.sleep_until() == 60.0 and not timeouts.add(3, 61.0)
 
 
@@ -122,7 +122,7 @@ def test_a_bucket_that_fills_again_is_not_collected() -> None:
         timeouts.add("gone", deadline)
         timeouts.remove("gone", deadline)
         timeouts.add(call_id, deadline)
-    for call_id in range(2000, 3000):  # enough of empty ones to collect
+    for call_id in range(2000, 3000):  # enough empty ones for a collection
         timeouts.add("gone", call_id * BUCKET_S)
         timeouts.remove("gone", call_id * BUCKET_S)
     assert len(timeouts) == 1 + len(keeps)

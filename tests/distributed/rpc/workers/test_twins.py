@@ -1,4 +1,4 @@
-"""Two processes that claim one rank: each learns the other's identity and address, in time."""
+"""Two processes that claim one rank each learn the other's identity and address in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.distributed.rpc.test_init import Heard
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# Until each of the two workers has a message of the other.
+# By then each of the two workers has a message from the other.
 HEARD_S = 5.0
 
 heard: list[Heard] = []
@@ -27,14 +27,14 @@ def listen() -> None:
 
 
 def warning() -> str:
-    """Return the first warning of this process, once it is there."""
+    """Wait for the first warning of this process, and return it."""
     with heard[0].is_told:
         assert heard[0].is_told.wait_for(lambda: bool(heard[0].lines), 30)
         return heard[0].lines[0]
 
 
 def init(name: str) -> tuple[str, float]:
-    """Return the message of init_rpc, and how long it took while this process ran."""
+    """Return init_rpc's error or "ok", and its duration without stops of this process."""
     began, told = time.monotonic(), "ok"
     with Standstill() as stood:
         try:
@@ -66,7 +66,7 @@ def process_of(worker: Worker) -> str:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., tuple[Group, Worker]]]:
-    """Start a group, and next to it a worker with a rank that another has."""
+    """Yield a function that starts a group, and a second worker for one of its ranks."""
     groups: list[Group] = []
     others: list[Worker] = []
 
@@ -88,7 +88,7 @@ def start() -> Iterator[Callable[..., tuple[Group, Worker]]]:
     for other in others:
         assert other.end() == 0
     for group in groups:
-        # One may have been killed by its test.
+        # A test may have killed one of them.
         assert set(group.end()) <= {0, -signal.SIGKILL}
 
 
@@ -131,7 +131,7 @@ def test_two_workers_of_one_rank_that_wait_are_told_both_and_so_are_the_others(
         told, took_s = worker.result()
         assert told.startswith("RankTakenError") and "rank 1 of 3 joined twice" in told
         assert process_of(group[1]) in told and process_of(second) in told
-        assert took_s < 20  # who came first waits for the second
+        assert took_s < 20  # the first process waits for the second
 
 
 def test_a_second_rank_0_and_the_first_hear_of_each_other(

@@ -1,4 +1,4 @@
-"""Waits for a worker when it goes."""
+"""Waiting for answers of a worker that leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.distributed.rpc.workers.by_hand import ME, OTHER, ProgressByHand, Sil
 
 @pytest.fixture
 def met() -> Any:
-    """A peer that is connected, its progress thread, the notified of its loss, its log."""
+    """Yield a connected peer, its progress thread, the reported losses, and its messages."""
     progress, told, said = ProgressByHand(), [], []
     owner: Any = SimpleNamespace(
         me=ME,
@@ -45,7 +45,7 @@ def test_the_answer_on_a_lane_of_its_own_is_waited_for_when_lane_0_of_who_left_e
     met.peer.said_goodbye()
     met.peer._step(Event.DISCONNECTED)
     assert met.peer.is_dead and met.peer.pipe.error is None and not met.told
-    met.peer.pipe.return_lane(own)  # it has come
+    met.peer.pipe.return_lane(own)  # the answer has arrived
     met.progress.run_alarms()
     assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
     assert not own.lane.is_open
@@ -102,7 +102,7 @@ def test_answers_on_lane_0_are_read_while_others_of_who_left_are_waited_for(met:
     met.peer._step(Event.DISCONNECTED)
     met.peer._shared.lane.came.append([b"an answer"])
     met.peer._read()
-    # Left where it was, its descriptor would keep the progress thread awake until then.
+    # If the answer stayed unread, its descriptor would keep the progress thread awake.
     assert met.said == [[b"an answer"]] and not met.told
     met.peer.pipe.return_lane(own)
 
@@ -155,7 +155,7 @@ def test_a_beat_that_fails_is_not_the_last_one(met: Any, monkeypatch: pytest.Mon
     beat = met.peer._beat
     for _ in range(3):
         with pytest.raises(OSError, match="Too many"):
-            beat()  # the progress thread logs it, and goes on
+            beat()  # the progress thread logs it and continues
         ((_, _, beat),) = met.progress.alarms
         met.progress.alarms.clear()
     assert len(beats) == 3
@@ -166,13 +166,13 @@ def test_a_peer_whose_silence_could_not_be_told_is_lost_all_the_same(met: Any) -
         raise RuntimeError("a hook that cannot be run now")
 
     met.peer._owner.is_silent = fail
-    met.peer._looks_at = math.inf  # the alarm that was set has gone with the others
+    met.peer._looks_at = math.inf  # the alarm was dropped with the others
     met.peer._step(Event.DISCONNECTED)
     for _ in range(100):
         alarms, met.progress.alarms = sorted(met.progress.alarms), []
         met.progress.skipped_s += 0.5
         for _, _, look in alarms:
-            with contextlib.suppress(RuntimeError):  # the progress thread logs it, and goes on
+            with contextlib.suppress(RuntimeError):  # the progress thread logs it and continues
                 look()
         if met.told:
             break

@@ -1,4 +1,4 @@
-"""How other workers are found, met and followed, and how they end."""
+"""How other workers are found, met, replaced and lost."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ DYNAMIC = replace(ME, world_size=0)
 
 @pytest.fixture(autouse=True)
 def nobody_above(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no package above handle losses: autograd may be loaded, and is not in a group here."""
+    """Remove other packages' loss handlers: autograd may be loaded, but is in no group here."""
     monkeypatch.setattr("fastdist.distributed.rpc.workers.workers.lost_hooks", [])
 
 
 class NoDescriptorLeft:
-    """A context that cannot make a lane; somebody has found the worker when it finds out."""
+    """A context that fails to create a lane after another thread has found the worker."""
 
     def __init__(self) -> None:
         self.workers: Any = None
@@ -66,14 +66,14 @@ def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -
     for _ in range(2):
         with pytest.raises(FastdistError, match="no descriptor is left"):
             workers.reach(OTHER.rank)
-        # It would have taken calls whose answers nobody reads.
+        # Otherwise it would accept calls whose answers are never read.
         with pytest.raises(FastdistError, match="no descriptor is left"):
             context.pipe.add_pending(1, None)
     assert workers.met() == []
 
 
 def enter(store: Store, record: Record) -> None:
-    """Let a worker be in a dynamic group, in the place of all who have its rank or its name."""
+    """Register a worker in a dynamic group, and remove all with the same rank or name."""
     for other in present(store):
         if other.rank == record.rank or other.name == record.name:
             strike_out(store, other.incarnation)
@@ -131,7 +131,7 @@ def test_who_has_a_rank_now_does_not_wait_until_all_have_heard_the_end_of_who_ha
 
 
 def run(jobs: list[Any]) -> None:
-    """Do what the pool does, the last job first."""
+    """Run the pool's jobs, the last one first."""
     while jobs:
         function, *arguments = jobs.pop()
         function(*arguments)
@@ -159,12 +159,12 @@ def test_a_life_that_was_followed_is_refused_and_so_is_one_that_is_lost(store: S
         workers.admit(1, EARLIER.incarnation, "0")
     enter(store, LATER)
     later = workers.admit(1, LATER.incarnation, meant_for)
-    # It may have been frozen, and has woken.
+    # The former process may have been frozen and may wake up.
     with pytest.raises(GivenUpError, match="a new process of its rank has joined") as told:
         workers.admit(1, EARLIER.incarnation, meant_for)
     with pytest.raises(GivenUpError) as again:
         workers.admit(1, EARLIER.incarnation, meant_for)
-    # Kept for good: what it is raised through would be kept with it, more at each greeting.
+    # The stored error must not be raised itself: it would collect a traceback at each attempt.
     assert again.value is not told.value
     assert told.value.incarnation == again.value.incarnation == EARLIER.incarnation
     meet(workers, 1)._step(Event.REJECTED, "it speaks another language")
@@ -207,7 +207,7 @@ def test_one_that_was_lost_does_not_seem_new_as_long_as_the_group_has_it_and_is_
     [
         ("trianer1", "; did you mean trainer1?"),
         ("Trainer2", "; did you mean trainer2?"),
-        ("trainer3", ""),  # a wrong number
+        ("trainer3", ""),  # the wrong number
         ("nobody", ""),
         (7, ""),
     ],
@@ -235,7 +235,7 @@ def test_a_static_group_that_takes_lives_back_leads_to_the_one_that_came(store: 
     workers = workers_of(Group(store, ME, [ME, OTHER], restarts=True))
     before = meet(workers, 1)
     before._step(Event.PROCESS_ENDED)
-    assert workers.reach(1) is before  # nobody has come back
+    assert workers.reach(1) is before  # it has not rejoined yet
     again = replace(OTHER, incarnation=301)
     for one in (ME, OTHER):
         StoreDirectory(store).claim(one)
@@ -266,7 +266,7 @@ def test_of_who_was_lost_and_comes_back_all_hear_also_who_looked_for_it_in_vain(
     heard: list[object] = []
 
     def run_hooks(info: Any) -> None:
-        assert heard or is_looked_for_meanwhile  # what was kept of the former life is gone
+        assert heard or is_looked_for_meanwhile  # the state of the former life has been removed
         returned.append(info)
 
     monkeypatch.setattr(f"{module}.run_restart_hooks", run_hooks)
@@ -354,7 +354,7 @@ def test_each_worker_is_made_once_when_the_group_is_met(
 
 
 class ClosedMeanwhile:
-    """A context that makes a lane while the group is left."""
+    """A context that creates a lane while the group is left."""
 
     def __init__(self) -> None:
         self.workers: Any = None
@@ -377,7 +377,7 @@ class ClosedMeanwhile:
 def test_who_leaves_finds_all_that_were_met_before() -> None:
     context = ClosedMeanwhile()
     context.workers = workers = workers_of(static(ME, OTHER), context)
-    # Else a lane could be made that nobody closes any more.
+    # Otherwise a lane could be created that is never closed.
     workers.reach(OTHER.rank)
     context.closer.join(20)
     assert context.is_closed.is_set() and len(workers.met()) == 1
@@ -403,7 +403,7 @@ def test_a_worker_in_touch_with_a_third_is_not_out_by_the_word_of_one() -> None:
     )
     workers: Any = workers_of(static(me, other, third))
     first, second = workers.reach(1), workers.reach(2)
-    for _ in range(5):  # repeated refusals of one worker count once
+    for _ in range(5):  # repeated rejections by one worker count once
         workers.were_given_up(first, GivenUpError("worker 'w1' has given up worker 'w0'"))
     assert workers.given_up is None
     workers.were_given_up(second, GivenUpError("worker 'w2' has given up worker 'w0'"))

@@ -1,4 +1,4 @@
-"""Kernels are loaded without Numba where they are stored, and compiled by one process of a host."""
+"""Stored kernels are loaded without Numba, and one process per host compiles a missing kernel."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.kernels.cpu.processes import (
     run_script,
 )
 
-# Kernels of each kind: a pointwise loop on several threads, one along rows, one by types, one of
-# ids, blocks of memory, an optimiser's, and a lookup.
+# Kernels of each kind: a threaded pointwise loop, and loops along rows, by dtype, by id, over
+# blocks of memory, of an optimizer, and for a lookup.
 PROGRAM = """
 import sys
 import fastdist as torch

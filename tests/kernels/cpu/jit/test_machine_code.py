@@ -1,4 +1,4 @@
-"""Object code in memory: written to, then executed; its calls check what they are given."""
+"""Object code is written to memory and then executed; its calls check their arguments."""
 
 from __future__ import annotations
 

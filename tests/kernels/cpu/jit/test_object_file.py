@@ -1,4 +1,4 @@
-"""Object code is read with each number checked: a broken file is refused with a reason."""
+"""Reading object code checks every number: a broken file is rejected with a reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastdist.kernels.cpu.jit.machine_code import known_symbols
 from fastdist.kernels.cpu.jit.object_emitter import object_of_entry
 from fastdist.kernels.cpu.jit.object_file import PAGE, BrokenObjectError, read_object
 
-# Offsets in the header of a file, and in the header of a section.
+# Byte offsets in the header of a file, and in the header of a section.
 CLASS, TYPE, MACHINE, TABLE, COUNT = 4, 16, 18, 40, 60
 KIND, FLAGS, BEGIN, SIZE, LINK, ALIGNMENT, EACH = 4, 8, 24, 32, 40, 48, 56
 
@@ -44,7 +44,7 @@ def test_an_object_has_its_entry_and_needs_what_is_known() -> None:
 
 
 def section_of(data: bytes | bytearray, kind: int) -> int:
-    """Return where the header of the first section of a type begins."""
+    """Return the offset of the header of the first section of a type."""
     [table] = struct.unpack_from("<Q", data, TABLE)
     [count] = struct.unpack_from("<H", data, COUNT)
     places = [table + 64 * i for i in range(count)]

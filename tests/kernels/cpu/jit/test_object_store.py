@@ -1,4 +1,4 @@
-"""Files of kernels: torn, damaged, or of another key or user, they are ignored."""
+"""Files of kernels that are torn, damaged, or belong to another key or user are ignored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNEL = Stored(b"code" * 50, "65536 4 4")
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the user, which is empty, and no other."""
+    """Return the empty folder of the user, as the only folder."""
     folder = tmp_path / "own"
     folder.mkdir()
     monkeypatch.setattr(object_store, "cache_directory", lambda _: str(folder))
@@ -30,7 +30,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shipped(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of an image, with the kernel; the user's folder is without it."""
+    """Return an image's folder with the kernel, while the user's folder is empty."""
     folder = tmp_path / "shipped"
     folder.mkdir()
     write("key", KERNEL)
@@ -100,14 +100,14 @@ def test_what_neighbours_may_have_left_in_the_folder_is_neither_read_nor_waited_
     [path] = own.iterdir()
     elsewhere = path.rename(tmp_path / "downloaded")
     path.symlink_to(elsewhere)
-    assert read("key") is None  # whole, and this user's, but no file of the cache
+    assert read("key") is None  # complete and owned by this user, but a symbolic link
     path.unlink()
     os.mkfifo(path)
     assert read("key") is None
     path.unlink()
     path.mkdir()
     assert read("key") is None
-    write("key", KERNEL)  # no error: there is a folder in its place
+    write("key", KERNEL)  # no error, although a folder has this name
     path.rmdir()
     write("key", KERNEL)
     path.chmod(0o666)
@@ -115,7 +115,7 @@ def test_what_neighbours_may_have_left_in_the_folder_is_neither_read_nor_waited_
     path.chmod(0o644)
     assert read("key") == KERNEL
     with open(path, "r+b") as file:
-        file.truncate(1 << 40)  # a hole: small on the disk, large in memory
+        file.truncate(1 << 40)  # a sparse file: small on disk, large in memory
     assert read("key") is None
 
 

@@ -1,4 +1,4 @@
-"""The claim: sums of few long columns are those of float64, whatever the number of rows."""
+"""Sums of a few long columns are as exact as float64 sums, for any number of rows."""
 
 from __future__ import annotations
 

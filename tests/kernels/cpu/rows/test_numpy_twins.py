@@ -1,4 +1,4 @@
-"""The claim: NumPy and the compiled loop make the same bits of every exact kernel along rows."""
+"""NumPy and the compiled loop give the same bits for every exact kernel along rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fastdist.kernels.cpu.rows.small_tables import table
 
 BAND = 32
 SHAPES = [(1, 1), (3, 7), (8, 8), (70, 130), (33, 9), (1, 4096), (2, 1203), (33, 1)]
-# NaN and infinite numbers; one share that is all; and numbers that are alike, or too great to be
-# squared in float32.
+# Rows with NaN and infinity; a row where one share is everything; and rows whose numbers are equal,
+# or too large to be squared in float32.
 STRANGE = [
     *[(one, 1.0) for one in (0.0, np.nan, np.inf, -np.inf, 60.0, 1e30)],
     *[(0.0, 30.0), (np.inf, 30.0), (0.0, 0.0)],
@@ -49,12 +49,12 @@ def operand(
 
 
 def turns_of(rows: int) -> int:
-    """Return how many rows take turns among so many."""
+    """Return how many of these rows are processed in turn."""
     return next((turns for turns in (2, 3, 5) if rows % turns == 0), 1)
 
 
 def bits(array: Any) -> Any:
-    """Return the bits of an array, with one NaN for all: which one it is nobody promises."""
+    """Return the bits of an array with all NaNs made equal, since their bits are unspecified."""
     if array.dtype.kind == "f":  # integers have no NaN
         array = np.where(np.isnan(array), array.dtype.type(np.nan), array)
     return array.view(f"i{array.itemsize}")

@@ -1,4 +1,4 @@
-"""The claim: norms of channels, and second gradients, have the same bits with and without loops."""
+"""Norms of channels and second gradients have the same bits with NumPy and with compiled loops."""
 
 from __future__ import annotations
 

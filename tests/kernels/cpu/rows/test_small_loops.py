@@ -1,4 +1,4 @@
-"""The claim that NumPy serves rows of few numbers at first, and a compiled loop once it pays."""
+"""NumPy computes short rows at first, and a compiled loop once enough calls make it worthwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOAT = np.dtype(np.float32)
 
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A process that has no kernel yet; returns the jobs of the compiling thread."""
+    """Remove all kernels of this process; return the list of the compiling thread's jobs."""
     asked: list[Any] = []
     for name, value in {
         "loops": {}, "refused": set(), "missing": set(), "calls": 0, "calls_of": {},
@@ -37,7 +37,7 @@ def softmax() -> Any:
 
 
 def jobs(wanted: list[Any]) -> list[tuple[str, Any]]:
-    """Return how each job finds its kernel, and which one that is."""
+    """Return how each job gets its kernel, and the kernel's key."""
     return [(how, key) for (_, how, key), _ in wanted]
 
 
@@ -105,7 +105,7 @@ def test_a_loop_that_the_cache_has_is_read_once_and_serves(
     monkeypatch.setattr(object_store, "read", noted)
     monkeypatch.setitem(sys.modules, small_loops._READER, small_loops)
     before = run(x)
-    assert reads == []  # the caller's thread reads no file
+    assert reads == []  # the calling thread does not read files
     wanted[0][1]()
     assert len(reads) == 1 and KEY in small_loops._State.loops
     assert run(x).tobytes() == before.tobytes() and len(reads) == 1

@@ -1,4 +1,4 @@
-"""The claims of how rows are added up, and of NumPy's logarithm, against NumPy itself."""
+"""The table for summing rows, and NumPy's logarithm, against NumPy itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.kernels.cpu.rows.small_tables import leaves_of, log_loop, table
 
 
 def added_by_leaves(x: np.ndarray) -> np.float32:
-    """Return the sum of a row as the table says."""
+    """Return the sum of a row, added in the order of the table."""
     waiting: list[np.float32] = []
     count, *leaves = leaves_of(len(x))
     begin = 0

@@ -1,4 +1,4 @@
-"""Convolutions of few small images: the bits of the kernel for all sizes, in few frames."""
+"""Convolutions of a few small images: the bits of the general kernel, in few stack frames."""
 
 from __future__ import annotations
 

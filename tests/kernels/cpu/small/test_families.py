@@ -1,4 +1,4 @@
-"""Kernels of few windows, rows in order and losses, held against the ordinary ones."""
+"""Small kernels for windows, sorted rows and losses, against the ordinary kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kernels.cpu.test_small import facts_of, ordinary, shortened
 from tests.properties import in_one_test
 
 INT = np.dtype(np.int64)
-# The planes, the windows of each axis, and how many there are.
+# The shape of the planes, the windows of each axis, and the number of windows.
 WINDOWS = [
     ((1, 3, 8, 8), ((2, 2, 0, 1), (2, 2, 0, 1)), (4, 4)),
     ((2, 9, 7), ((3, 2, 1, 1), (3, 1, 1, 2)), (5, 5)),
@@ -145,7 +145,7 @@ def test_sums_by_weight(dtype: str, by_numpy: bool, monkeypatch: pytest.MonkeyPa
         expected = ordinary("nn.weighted_neighbours.weigh", arrays, kinds, given)
         run = small_kernel("nn.weighted_neighbours.weigh", facts_of(arrays, *kinds[0], given))
         assert run is not None
-        for _ in range(2):  # the second call has its table cut
+        for _ in range(2):  # the second call uses the cached table
             assert same([run(*arrays)], expected)
         for axis, place in ((2, 6), (3, 3 + len(pairs) + length + 1)):
             wrong = table.copy()
@@ -155,7 +155,7 @@ def test_sums_by_weight(dtype: str, by_numpy: bool, monkeypatch: pytest.MonkeyPa
 
 
 SCATTERED = [
-    # The shape that is written into, those of index and source, and the axis.
+    # The shape that is written to, the shapes of index and source, and the axis.
     ((8, 8), (8, 8), (8, 8), 1),
     ((8, 8), (5, 8), (6, 8), 0),
     ((4, 3), (9, 2), (9, 3), 0),
