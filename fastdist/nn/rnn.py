@@ -1,4 +1,4 @@
-"""Recurrent layers, stacked and in both directions, over whole sequences."""
+"""Recurrent layers (RNN, LSTM, GRU): stacked, in one or both directions, over sequences."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LAYERS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_
 
 
 class RNNBase(Module):
-    """Base of RNN, LSTM and GRU: weights by layer and direction, and the checks of inputs.
+    """Base of RNN, LSTM and GRU: has the weights by layer and direction, and checks inputs.
 
-    Note    all weights begin evenly within 1/sqrt(hidden_size)
+    Note    all weights are initialized uniformly within 1/sqrt(hidden_size)
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class RNNBase(Module):
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The weights of each layer in each direction."""
+        """The weights of each layer in each direction, as a list of lists."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Do nothing: products here take the weights where they lie."""
+        """Do nothing: the matrix products here do not need contiguous weights."""
 
     def reset_parameters(self) -> None:
-        """Draw all weights again."""
+        """Draw new initial values for all weights."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -129,7 +129,7 @@ class RNNBase(Module):
     def get_expected_hidden_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """Return the shape that h must have."""
+        """Return the required shape of the hidden state."""
         if batch_sizes is not None:
             batch = int(batch_sizes[0])
         else:
@@ -143,7 +143,7 @@ class RNNBase(Module):
         expected_hidden_size: tuple[int, int, int],
         msg: str = "Expected hidden size {}, got {}",
     ) -> None:
-        """Raise RuntimeError unless hx has the shape."""
+        """Raise RuntimeError unless hx has the expected shape."""
         if tuple(hx.shape) != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
@@ -158,11 +158,12 @@ class RNNBase(Module):
             )
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """Return h with the members of the batch in another order."""
+        """Return the hidden state with the samples of the batch reordered."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """Return the outputs of the last layer at each step, and the last states of all layers."""
+        """Return the last layer's outputs at each step, and the final hidden states of all layers.
+        """
         if not isinstance(input, Tensor) and _is_packed(input):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
@@ -286,7 +287,7 @@ _NO_PROJECTION = "proj_size argument is only supported for LSTM, not RNN or GRU"
 
 
 class RNN(RNNBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at each step, or relu of it.
+    """Computes h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at each step, or relu instead of tanh.
 
     Shape   (time, batch, input_size), or (batch, time, input_size) with batch_first, or without
             batch -> the same with hidden_size, twice if bidirectional; h is (layers, batch,
