@@ -289,8 +289,7 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Computes the negative log likelihood of counts under a Poisson rate, or under its logarithm.
-    """
+    """Computes the negative log likelihood of counts, given a Poisson rate or its logarithm."""
 
     def __init__(
         self,
@@ -319,8 +318,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Computes the negative log likelihood under normal distributions of given means and variances.
-    """
+    """Computes the negative log likelihood under normal distributions with given variances."""
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

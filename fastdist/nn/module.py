@@ -355,8 +355,7 @@ class Module(StateDict):
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Replace parameters and buffers by uninitialized ones on a device, without copying values.
-        """
+        """Replace parameters and buffers by uninitialized ones on a device, without a copy."""
         return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -380,8 +379,7 @@ class Module(StateDict):
         return self.__class__.__name__
 
     def extra_repr(self) -> str:
-        """Return the text between the parentheses of the module's repr; subclasses may override it.
-        """
+        """Return the text between the parentheses of the module's repr; subclasses override it."""
         return ""
 
     def __repr__(self) -> str:

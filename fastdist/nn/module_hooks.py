@@ -100,8 +100,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _watch(module: Any) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
-    """Return the object that runs a call's "pre" and "full" hooks (or None), and the "old" hooks.
-    """
+    """Return the object that runs the "pre" and "full" hooks (or None), and the "old" hooks."""
     found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "old": [], "": []}
     for hook in (*GLOBAL_HOOKS.values(), *module._forward_hooks.values()):
         found[hook.backward].append(hook.call)

@@ -1,6 +1,6 @@
 """Time ranges for calls of modules, recorded while a profiler runs with with_modules=True.
 
-Only then is `Module.__call__` replaced, so without a profiler calls of modules have no overhead.
+`Module.__call__` is replaced only then, so without a profiler calls of modules have no overhead.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ def _described(name: object, value: Any, *, by_class: bool) -> str:
 
 
 class ParameterList(Module):
-    """A list that registers parameters. Tensors become Parameters; other values stay as they are.
-    """
+    """A list that registers parameters. Tensors become Parameters; other values are kept."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -96,8 +95,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict that registers parameters. Tensors become Parameters; other values stay as they are.
-    """
+    """A dict that registers parameters. Tensors become Parameters; other values are kept."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

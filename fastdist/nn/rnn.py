@@ -162,8 +162,7 @@ class RNNBase(Module):
         return hx if permutation is None else hx.index_select(1, permutation)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """Return the last layer's outputs at each step, and the final hidden states of all layers.
-        """
+        """Return the last layer's outputs at each step, and the final hidden states of layers."""
         if not isinstance(input, Tensor) and _is_packed(input):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
@@ -290,8 +289,8 @@ class RNN(RNNBase):
     """Computes h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at each step, or relu instead of tanh.
 
     Shape   (time, batch, input_size), or (batch, time, input_size) with batch_first, or without
-            batch -> the same with hidden_size, twice if bidirectional; h is (layers, batch,
-            hidden_size)
+            batch -> the same with hidden_size (2 * hidden_size if bidirectional); h is (layers,
+            batch, hidden_size)
     """
 
     def __init__(
@@ -322,9 +321,9 @@ class RNN(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent units.
 
-    Shape   as of RNN
-    Source  Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; with the
-            reset gate after the product, as in cuDNN
+    Shape   as for RNN
+    Source  Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; the reset
+            gate is applied after the product, as in cuDNN
     """
 
     def __init__(
@@ -355,21 +354,21 @@ def _require_no_more(name: str, more: dict[str, Any]) -> None:
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; with proj_size the output is a projection of each cell's.
+    """Long short-term memory; proj_size adds a projection of the output.
 
-    Shape   as of RNN, hidden_size being proj_size in outputs and h if there is one; hx is (h, c)
+    Shape   as for RNN, but outputs and h have proj_size elements if it is set; hx is (h, c)
     Source  Hochreiter and Schmidhuber 1997; Sak et al. 2014 for projections
 
     Args:
-        input_size: The length of an input.
-        hidden_size: The length of the state.
-        num_layers: How many layers follow one another.
+        input_size: The number of elements of an input.
+        hidden_size: The number of elements of the state.
+        num_layers: The number of stacked layers.
         bias: Whether layers add biases.
         batch_first: Whether the batch is the first axis instead of the second.
-        dropout: The probability with which outputs between layers are dropped while training.
+        dropout: The probability with which outputs between layers are dropped in training.
         bidirectional: Whether a second network reads the sequence backward.
-        proj_size: The length of the projected output; none if 0.
-        device: Where the result lives; the default device if None.
+        proj_size: The number of elements of the projected output; no projection if 0.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
     Example:
@@ -398,7 +397,7 @@ class LSTM(RNNBase):
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """Return the shape that c must have."""
+        """Return the required shape of c."""
         count, batch, _ = self.get_expected_hidden_size(input, batch_sizes)
         return count, batch, self.hidden_size
 
@@ -418,7 +417,7 @@ class LSTM(RNNBase):
                 )
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """Return (h, c) with the members of the batch in another order."""
+        """Return (h, c) with the samples of the batch reordered."""
         if permutation is None:
             return hx
         return tuple([one.index_select(1, permutation) for one in hx])

@@ -1,5 +1,4 @@
-"""DataParallel: splits a batch over several devices of one process, each with a copy of a module.
-"""
+"""DataParallel: splits a batch over several devices of one process, each with the model."""
 
 from __future__ import annotations
 
