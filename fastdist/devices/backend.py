@@ -191,9 +191,8 @@ class Backend(Protocol):
         """Return the structured kernel `module.function` of this backend.
 
         Note    its arguments are the arrays it reads, the arrays it writes, then numbers; arrays
-                may
-                be empty. With arrays of half types, callers pass in `reads` how many arrays it only
-                reads, so that the CPU can compute in float32
+                may be empty. For half types, callers pass in `reads` how many arrays it only reads,
+                so that the CPU can compute in float32
         """
 
     def making(

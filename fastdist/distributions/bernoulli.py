@@ -218,8 +218,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     """Numbers in [0, 1] with a density proportional to probs**x * (1 - probs)**(1 - x).
 
     Note    within lims, around 1/2, the formulas divide by numbers near 0, so Taylor series are
-            used
-            instead
+            used instead
     """
 
     support: Any = constraints.unit_interval

@@ -172,8 +172,7 @@ def _rise(n: Tensor, value: Tensor) -> Tensor:
     """Return the logarithm of Gamma(n + value) / Gamma(1 + value).
 
     Note    for large values, the difference of two lgamma overflows or loses digits; another
-            formula
-            is used there, with an error of about n**3 / (24 * value**2)
+            formula is used there, with an error of about n**3 / (24 * value**2)
     """
     value = value + zeros_like(n)
     is_far = value * finfo(n.dtype).eps ** 0.5 > n.square() + 1

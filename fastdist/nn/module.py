@@ -128,8 +128,7 @@ class Module(StateDict):
         """Call hook(module, args) before forward; its result replaces the arguments.
 
         Note    if with_kwargs is set: hook(module, args, kwargs), which returns None or a pair of
-                new
-                args and kwargs
+                new args and kwargs
         """
         return add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend=prepend)
 
@@ -144,8 +143,7 @@ class Module(StateDict):
         """Call hook(module, args, output) after forward; its result replaces the output.
 
         Note    if with_kwargs is set: hook(module, args, kwargs, output). If always_call is set,
-                the
-                hook also runs with output=None when forward raises
+                the hook also runs with output=None when forward raises
         """
         entry = Hook(hook, with_kwargs, always_call)
         return add_hook(self._forward_hooks, entry, prepend=prepend)
@@ -251,8 +249,7 @@ class Module(StateDict):
         memory format applies to tensors with four or five axes.
 
         Raises  TypeError for a dtype that is not floating-point, RuntimeError if a tensor's number
-                of
-                axes does not fit the memory format
+                of axes does not fit the memory format
 
         Args:
             *args: A device, a dtype, a device and a dtype, or a tensor.

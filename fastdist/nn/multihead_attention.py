@@ -131,8 +131,7 @@ class MultiheadAttention(Module):
         """Return the attention output, and the weights if need_weights is set (else None).
 
         In a bool key_padding_mask, True masks a key for all queries. In a bool attn_mask, True
-        masks
-        a key for one query.
+        masks a key for one query.
         """
         padding = added_mask(
             key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask"

@@ -113,8 +113,7 @@ def _to_scalar(x: Any) -> Any:
 
 def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
     """Replace complex tensors in params by real views, and also the tensors at the same positions
-    in
-    the other lists.
+    in the other lists.
     """
     for i, p in enumerate(params):
         if p.is_complex():

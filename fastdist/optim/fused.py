@@ -25,9 +25,8 @@ def fused(text: str, *names: str) -> Callable[..., None]:
     target.
 
     The first name is target's. An operand is a Tensor of target's shape, dtype and device, a
-    number,
-    or a Tensor of one element. text need not use all names. With grad mode on, the update is
-    recorded for autograd.
+    number, or a Tensor of one element. text need not use all names. With grad mode on, the update
+    is recorded for autograd.
     """
     used = parse(text, names).used
     needed = tuple(name in used for name in names)

@@ -129,8 +129,7 @@ class HasHooks:
 
     def _start_hooks(self) -> None:
         # Held during a whole step, including user hooks. A step does not acquire the lock of
-        # another
-        # optimiser.
+        # another optimiser.
         self._step_lock = RLock()
         self._started_as = id(self)  # differs from id(self) after a copy of `__dict__`
         for name in _KINDS:

@@ -258,8 +258,7 @@ class Optimizer(HasHooks):
 
         Thread  any; one step at a time
         Note    it also works for an optimiser that overrides step and reads `.grad`: during the
-                step
-                `.grad` has these gradients
+                step `.grad` has these gradients
         """
         with lock_of(self):
             mine = type(self)

@@ -96,8 +96,7 @@ class OpenedSlab:
         """Queue copies from the slab to new arrays; return the arrays and the stream.
 
         `wanted` lists offset, shape and dtype of each array. The copies are on the current stream
-        of
-        device `index`. The caller queues `done_reading` after them.
+        of device `index`. The caller queues `done_reading` after them.
 
         Raises  DeviceError for a closed slab
         """

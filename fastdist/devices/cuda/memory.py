@@ -102,10 +102,9 @@ class _Block:
                 events = [stream.record_event() for stream in self.streams]
             except KernelError:
                 # An earlier kernel failed, which CUDA reports at every later call. No stream uses
-                # the
-                # memory any more, so the pool may have it now. On Python 3.13 the error's traceback
-                # is
-                # in a cycle that keeps this block alive until the next garbage collection.
+                # the memory any more, so the pool may have it now. On Python 3.13 the error's
+                # traceback is in a cycle that keeps this block alive until the next garbage
+                # collection.
                 self._pointer = None
                 return
             self._limbo.append((events, self._pointer))

@@ -209,8 +209,7 @@ class _Orthogonal(Module):
             nothing = zeros(Q.shape, dtype=Q.dtype, device=Q.device)
             rows, columns = Q.shape[-2:]
             # With -1 on the diagonal, "householder" also gives the identity: each reflection along
-            # a
-            # zero vector flips one axis, and the sign flips it back.
+            # a zero vector flips one axis, and the sign flips it back.
             return nothing - eye(rows, columns, dtype=Q.dtype, device=Q.device)
 
     def _reflections_of(self, tall: Any) -> Any:

@@ -109,8 +109,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Return whether a metric is better than the best one by more than the threshold.
 
         Note    with a relative threshold and a negative best value, a slightly worse metric counts
-                as
-                better, as in PyTorch
+                as better, as in PyTorch
         """
         way = -self.threshold if self.mode == "min" else self.threshold
         bound = best * (1.0 + way) if self.threshold_mode == "rel" else best + way

@@ -78,8 +78,7 @@ class SequentialLR(_Joined):
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
         # Each scheduler made its first step in its constructor. These steps are undone, and then
-        # the
-        # first scheduler makes its step again from the initial rates.
+        # the first scheduler makes its step again from the initial rates.
         for group in optimizer.param_groups:
             set_in(group, "lr", group["initial_lr"])
         self.recursive_undo()
