@@ -1,8 +1,7 @@
 """Training steps of whole models against PyTorch's: forward, loss, backward and optimiser.
 
 Both libraries run the same source with the same initial weights on the same data. A model that
-needs
-layers which fastdist does not have is left out, with a message.
+needs layers which fastdist does not have is left out, with a message.
 """
 
 from __future__ import annotations

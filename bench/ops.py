@@ -80,7 +80,7 @@ def chain_case(fastdist: Any, torch: Any) -> Case:
 
 
 def mlp_case(fastdist: Any, torch: Any) -> Case:
-    """Return a step of an MLP 784-256-256-10 with batch 64: forward, loss, backward, no step."""
+    """Return an MLP 784-256-256-10 with batch 64: forward, loss, backward, without optimiser."""
     from fastdist.system.blas import openblas_core, runs_right_core
 
     core = openblas_core() or "unknown core"

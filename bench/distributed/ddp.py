@@ -62,7 +62,7 @@ def _bytes_of(what: str, sides: Sequence[Couple]) -> Case:
 
 def _live(library: str, rank: int, connection: Connection) -> None:
     if library == "fastdist":
-        # Both processes are stopped while the peer's run, so they must not declare each other lost.
+        # So long that the waits of rank 1 during the peer's turns do not count as a loss.
         os.environ["FASTDIST_FROZEN_S"] = "3600"
         logging.disable(logging.WARNING)
         importlib.import_module("fastdist").install_as_torch()

@@ -256,7 +256,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 def warn_nobody() -> None:
     """Suppress warnings, because torch's own would appear between the tables."""
-    # A filter is not enough: torch resets the filters for some of these warnings.
+    # A filter is not enough: torch enables some of these warnings again each time.
     warnings.showwarning = lambda *_, **__: None
 
 

@@ -4,8 +4,7 @@ Each op and composite of the table test is called on the GPU and on the CPU, for
 float64. Its line shows the largest error relative to the largest number, and the time of a call
 after its kernels are compiled; they are compiled on all cores first. Calls of libraries that the
 tests replace by NumPy come first (library_calls.py). At the end, ops are compared with the
-bandwidth
-of a copy, as in `gpu`. It imports the tests, so it needs a checkout.
+bandwidth of a copy, as in `gpu`. It imports the tests, so it needs a checkout.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["machine", "run"]
 MOST_ERROR = 1e-9
 CALLS = 20
 MINUTES = 5
-BANDWIDTH_S = 60.0  # the part reserved for the bandwidth rows
+BANDWIDTH_S = 60.0  # of these minutes, reserved for the bandwidth rows
 
 
 class Sample(NamedTuple):
@@ -147,7 +146,7 @@ def _attention_of_halves() -> Sample:
 
 
 def proofs_first(known: Iterable[Sample]) -> list[Sample]:
-    """Return samples with those that call a library first, in the list's order."""
+    """Return samples with those that call a library first, in the order of PROVEN_BY."""
     places: dict[str, int] = {}
     for place, (_, name) in enumerate(PROVEN_BY.values()):
         places.setdefault(name, place)

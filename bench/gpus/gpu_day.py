@@ -3,9 +3,9 @@
 The newest parts come first, then small ops, captured steps of models against torch's, passes CPU ->
 GPU -> CPU over two processes, NCCL, and in the remaining time every op against the CPU. Each
 section has its own process and its own time limit. So a section that fails, hangs or breaks its
-CUDA
-context does not stop the next one. After each section the results are written into bench/results,
-as JSON and as text. `--device fibres` runs everything with small sizes on the tests' simulated GPU.
+CUDA context does not stop the next one. After each section the results are written into
+bench/results, as JSON and as text. `--device fibres` runs everything with small sizes on the tests'
+simulated GPU.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Calls of NVIDIA's libraries through CuPy that no GPU has run yet, and samples that reach them.
 
-fastdist's own kernels are compiled by NVIDIA's compiler and run on fibres. But the tests replace
-CuPy's other calls by NumPy. Only a GPU can show whether cuBLAS, cuSOLVER, cuFFT or CuPy's own
-kernels get valid arguments and give the same results. `python -m bench first_contact` runs the
-samples below before all others. The calls are found in the source of kernels/cuda; a test checks
-that each has a sample that reaches it. CUDA's memory and events between processes, under cuda_ipc,
-have a separate check (other_process.py).
+fastdist's own kernels are compiled by NVIDIA's compiler, and the tests run them on fibres (a
+simulated GPU). But the tests replace CuPy's other calls by NumPy. Only a GPU can show whether
+cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels get valid arguments and give the same results.
+`python -m bench first_contact` runs the samples below before all others. The calls are found in the
+source of kernels/cuda; a test checks that each has a sample that reaches it. CUDA's memory and
+events between processes, under cuda_ipc, have a separate check (other_process.py).
 """
 
 from __future__ import annotations
@@ -198,6 +198,6 @@ def _uses(kernel: tuple[str, str]) -> frozenset[tuple[str, str]]:
             used.add(imported.get(node.id, (file, node.id)))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             _, attribute = imported.get(node.value.id, (None, ""))
-            if attribute in _trees():  # as `from ..index import indexing` does
+            if attribute in _trees():  # a module, as in indexing.gather
                 used.add((attribute, node.attr))
     return frozenset(used)

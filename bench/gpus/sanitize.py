@@ -3,8 +3,7 @@
 Without a GPU such errors are found by fences around arrays, and by three orders of threads. The
 sanitizer also checks real threads, and the memory of cuBLAS's calls. Memory comes from cudaMalloc
 during the run, because CuPy's pool would hide an access beyond an array's end. It imports the
-tests,
-so it needs a checkout.
+tests, so it needs a checkout.
 """
 
 from __future__ import annotations

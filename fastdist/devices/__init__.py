@@ -1,10 +1,9 @@
 """Devices: memory, streams, and kernels that are called by name.
 
 `backend.py` defines the interface of every backend; `cpu.py`, `cuda/`, `sim/` and `meta.py`
-implement
-it. The packages above use only this interface: they call `backend_of(device.type)` and pass arrays
-along. A backend loads on first use, so `import fastdist` loads neither CuPy nor Numba and starts no
-thread.
+implement it. The packages above use only this interface: they call `backend_of(device.type)` and
+pass arrays along. A backend loads on first use, so `import fastdist` loads neither CuPy nor Numba
+and starts no thread.
 
 Each backend has its own array class (`numpy.ndarray`, `cupy.ndarray`, `SimArray`). All have NumPy's
 metadata and basic views, which never run anything on the device. Work is ordered on the calling

@@ -132,7 +132,7 @@ class Backend(Protocol):
     def maker(
         self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
     ) -> Callable[[], Any]:
-        """Return a function without arguments that is faster than `empty` for many equal arrays."""
+        """Return a function that allocates like `empty` with these arguments, for repeated use."""
 
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
@@ -221,7 +221,10 @@ class Backend(Protocol):
         """Return a side stream of the device, from a pool."""
 
     def record_stream(self, array: Any, stream: Stream) -> None:
-        """Delay the reuse of array's memory, once freed, until stream's work of then is done."""
+        """Delay the reuse of array's memory after it is freed.
+
+        It waits for the work that stream has queued by then.
+        """
 
     def synchronize(self, index: int | None = None) -> None:
         """Wait for all work of the device. Raises an error of that work."""

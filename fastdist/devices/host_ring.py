@@ -146,7 +146,7 @@ class HostRing:
         try:
             return self._lock_pages(rounded)
         except (DeviceError, MemoryError):
-            # The system cannot lock more pages, so the existing blocks must do.
+            # The system cannot lock more pages, so the existing blocks must suffice.
             with self._lock:
                 self._bytes -= rounded
             return None

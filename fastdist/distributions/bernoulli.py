@@ -219,6 +219,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
 
     Note    within lims, around 1/2, the formulas divide by numbers near 0, so Taylor series are
             used instead
+    Source  Loaiza-Ganem and Cunningham 2019, "The continuous Bernoulli"
     """
 
     support: Any = constraints.unit_interval

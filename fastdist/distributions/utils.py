@@ -87,13 +87,13 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 
 def finite_logs(x: Tensor) -> Tensor:
-    """Return x, clamped to the logarithms of the normal positive numbers of its dtype."""
+    """Return x, clamped to logarithms of its dtype's normal (not subnormal) positive numbers."""
     low, high = log_limits(x)
     return x.clamp(min=low, max=high)
 
 
 def log_limits(x: Tensor) -> tuple[float, float]:
-    """Return the logarithms of the smallest and the largest normal positive number of x's dtype.
+    """Return the logarithms of the smallest normal and the largest positive number of x's dtype.
 
     The range is narrowed by the possible rounding error.
     """

@@ -201,7 +201,6 @@ class Conv1d(_OfAxes):
             (out_channels, in_channels / groups, kernel)
 
     Args:
-        in_channels: The channels of the input.
         in_channels: The number of channels of the input.
         out_channels: The number of channels of the result.
         kernel_size: The length of the weight.

@@ -193,7 +193,7 @@ class Module(StateDict):
     def _backward_hooks(self) -> dict[int, Callable[..., Any]]:
         """A copy of the functions of register_full_backward_hook and register_backward_hook.
 
-        It has the format that packages read from PyTorch's attribute.
+        Some packages read PyTorch's attribute of this name.
         """
         return hooks_of_backward(self._forward_hooks, "full", "old")
 

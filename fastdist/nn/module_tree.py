@@ -306,7 +306,7 @@ def _require_none(value: object, place: str) -> None:
 
 
 def _through(hooks: dict[int, Callable[..., Any]], module: Child, name: str, value: Any) -> Any:
-    """Return the value to register after all registration hooks; None is passed to no hook."""
+    """Return the value after all registration hooks, which are not called for None."""
     if hooks and value is not None:
         for hook in tuple(hooks.values()):
             changed = hook(module, name, value)

@@ -162,7 +162,7 @@ class RNNBase(Module):
         return hx if permutation is None else hx.index_select(1, permutation)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """Return the last layer's outputs at each step, and the final hidden states of layers."""
+        """Return the last layer's outputs at each step, and the final states of all layers."""
         if not isinstance(input, Tensor) and _is_packed(input):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):

@@ -28,7 +28,7 @@ _descend = fused("p - rate * u", "p", "u", "rate")
 class Adafactor(CountedOptimizer):
     """Steps by the gradient divided by its running root mean square.
 
-    For matrices only the mean squares of rows and columns are stored.
+    With two or more axes, only the mean squares of rows and columns are stored.
 
     Raises  ValueError for options out of range
     Source  Shazeer and Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost"

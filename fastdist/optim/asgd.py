@@ -20,7 +20,7 @@ from .updates import run_program
 
 @functools.cache
 def _program(is_mean: bool | None, maximize: bool, decays: bool) -> Program:
-    """Return the program of a step that updates or starts the average; None decides per element."""
+    """Return the program of a step that updates or starts the mean; None lets the device decide."""
     d = direction(maximize=maximize, weight_decay=decays)
     mean = "ax + mu * (p - ax)"
     either = f"where(mu == T(1), p, {mean})"

@@ -37,7 +37,7 @@ _TYPES: Final = {
     "float8_e5m2": 11,
 }
 _BYTES: Final = _TYPES["uint8"]
-# The reductions that implement bitwise ones for booleans, which are bytes of 0 and 1.
+# The reductions used for bitwise OR and AND of booleans, which are bytes of 0 and 1.
 _OF_BYTES: Final = {"bor": "max", "band": "min"}
 # ncclSystemError and ncclRemoteError, which a communicator reports when a peer has ended.
 _LOST: Final = frozenset({2, 6})

@@ -34,7 +34,7 @@ class Block:
     __slots__ = ("memory", "stream")
 
     def __init__(self, size_bytes: int, stream: SimStream) -> None:
-        # Poisoned here too, for a stream that forgot to wait and reads before the owner's fill.
+        # Poisoned here too: a stream that fails to wait may read it before its owner has filled it.
         self.memory: np.ndarray = np.full(size_bytes, POISON, np.uint8)
         self.stream = stream
 

@@ -30,8 +30,8 @@ from .faults import Behaviour
 
 # Note [Streams that end together]
 # At exit or in a reset all streams are stopped, one after the other. The queued work of one is
-# dropped while another stream that waits for it still runs. This is not an unhandled error, so all
-# streams that are stopped together get the same object, which their dropped work carries.
+# dropped while another stream that waits for it still runs. That stream must not report an error.
+# So all streams stopped together get the same object, which their dropped work carries.
 _log: Final = logging.getLogger(__name__)
 
 

@@ -117,7 +117,7 @@ class _SpectralNorm(Module):
         return found
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """Return value unchanged: division by the norm has no other inverse."""
+        """Return value unchanged."""
         return value
 
 
