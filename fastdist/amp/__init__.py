@@ -3,8 +3,8 @@
 autocast_mode.py has `autocast`, the block in which ops cast; interpreters/autocast.py lists the
 ops, as PyTorch does.
 grad_scaler.py scales losses so that small gradients do not become 0. switches.py has the functions
-with which old
-programs build such blocks, and older_names.py the classes for one kind of device (`cuda.amp`).
+with which old programs build such blocks, and older_names.py the classes for one kind of device
+(`cuda.amp`).
 """
 
 from __future__ import annotations

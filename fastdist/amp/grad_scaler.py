@@ -57,7 +57,7 @@ class GradScaler:
         growth_factor: The number that multiplies the factor after growth_interval good steps.
         backoff_factor: The number that multiplies the factor after a step with infinite gradients.
         growth_interval: The number of successive steps with finite gradients before the factor
-        grows.
+            grows.
         enabled: Whether to scale at all.
 
     Example:

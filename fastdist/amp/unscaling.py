@@ -14,8 +14,7 @@ from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 
 # Updates the factor and the number of good steps with it, both float32. The factor stays the same
-# if it
-# would overflow float32.
+# if it would overflow float32.
 _GROWN = "where(isfinite(scale * growth), scale * growth, scale)"
 _ADAPT = f"""
 scale = where(found != T(0), scale * backoff, where(good + T(1) == interval, {_GROWN}, scale))

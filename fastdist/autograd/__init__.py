@@ -1,11 +1,9 @@
 """Differentiation, under PyTorch's names.
 
 `backward` and `grad` run backward passes. `Function` adds an op with its own gradient. `forward_ad`
-carries
-tangents along with the values. `functional` has Jacobians, Hessians and products with them.
+carries tangents along with the values. `functional` has Jacobians, Hessians and products with them.
 `gradcheck` compares derivatives with finite differences. `profiler` has the older names of the
-package
-`profiler`.
+package `profiler`.
 
 This package adds PyTorch's names only: the packages graph and dispatch record the graph, and engine
 runs it backwards.

@@ -24,9 +24,7 @@ from ..ops.create.creation import zeros_like
 # A batch of cotangents can pass through the graph of an unbatched function, because derivatives are
 # written with ops, and ops accept batches. Some derivatives need raw numbers: a hand-written
 # Node, a call to another worker, a Node that runs on a GPU's thread. They raise an error, and the
-# cotangents are then
-# passed back one by one.
-# pass back one by one.
+# cotangents are then passed back one by one.
 ONE_BY_ONE = (NeedsNumbers, TakesNoBatch, TransformError)
 
 

@@ -80,15 +80,15 @@ def grad(
     Args:
         outputs: A tensor, or several.
         inputs: The tensors to differentiate by: one, several, or a dict. For a dict the result is a
-        dict.
+            dict.
         grad_outputs: The gradient of each output; may be left out for outputs with one element.
         retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
-        None.
+            None.
         create_graph: Whether to record the pass, for second derivatives.
         only_inputs: Ignored; accepted for old programs. No `.grad` is ever changed.
         allow_unused: Whether to return None for an input that no output depends on.
         is_grads_batched: Whether the first axis of each of grad_outputs is a batch of passes; the
-        gradients then have it too. It is one pass if all Nodes accept batches.
+            gradients then have it too. It is one pass if all Nodes accept batches.
         materialize_grads: Whether to return zeros for an input that no output depends on.
 
     Example:

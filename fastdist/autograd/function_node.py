@@ -27,8 +27,7 @@ class HasBackward(Protocol):
 
 class FunctionNode(Node):
     """The Node of a call of a Function. It shows the attributes that users set on ctx: see Note
-    [Whose
-    names stand on ctx].
+    [Whose names stand on ctx].
     """
 
     function: ClassVar[HasBackward]

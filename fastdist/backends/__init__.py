@@ -1,10 +1,9 @@
 """PyTorch's switches of backend libraries: they can be set, and few change results here.
 
 On a GPU, `cuda.matmul.allow_tf32` and `cudnn.allow_tf32` choose whether float32 matrix products and
-convolutions
-may be computed in TF32. The switches that let PyTorch choose other algorithms change nothing
-here, because sums always run in one order. The `is_available()` of each library returns whether it
-is in use.
+convolutions may be computed in TF32. The switches that let PyTorch choose other algorithms change
+nothing here, because sums always run in one order. The `is_available()` of each library returns
+whether it is in use.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 `allow_tf32` (True by default) lets convolutions, transposed convolutions and their gradients
 compute in TF32, which keeps 10 bits of each factor's mantissa. With `enabled` set to False,
-convolutions follow
-`backends.cuda.matmul.allow_tf32` instead, like matrix products. The other switches can be set, and
-change nothing. All switches belong to the process, not to a thread. A call reads them when it is
-queued. A captured
-graph keeps the settings of its capture.
+convolutions follow `backends.cuda.matmul.allow_tf32` instead, like matrix products. The other
+switches can be set, and change nothing. All switches belong to the process, not to a thread. A call
+reads them when it is queued. A captured graph keeps the settings of its capture.
 """
 
 from __future__ import annotations

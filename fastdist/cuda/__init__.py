@@ -2,8 +2,7 @@
 
 `gpus.py` lists GPUs and selects the current one. `memory.py` reports memory in use.
 `streams.py` has queues of work, `event.py` points in a queue, and `graphs.py` work that is captured
-once
-and launched again. `random.py` has the random generators of GPUs.
+once and launched again. `random.py` has the random generators of GPUs.
 
 Nothing here imports CuPy before it is known to be installed. So a script that only calls
 `cuda.is_available()` stays fast on a machine without it.

@@ -1,11 +1,9 @@
 """CUDA graphs: work of a GPU that is captured once and launched again as a whole.
 
 A replay runs the captured work again on the same memory. The program copies inputs into the tensors
-that
-the block read, and reads results from the tensors that it made. The memory of a captured block
-comes from
-a separate pool, which lives as long as the graph. So nothing else uses that memory between two
-replays.
+that the block read, and reads results from the tensors that it made. The memory of a captured block
+comes from a separate pool, which lives as long as the graph. So nothing else uses that memory
+between two replays.
 """
 
 from __future__ import annotations
@@ -65,8 +63,8 @@ class CUDAGraph:
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Start to capture the work that is queued on the current stream, without running it.
 
-        `pool` is a graph's pool or a `graph_pool_handle()`; its memory is used again.
-        Graphs that share a pool must be replayed in the order of their capture.
+        `pool` is a graph's pool or a `graph_pool_handle()`; its memory is used again. Graphs that
+        share a pool must be replayed in the order of their capture.
 
         Raises  RuntimeError on the default stream, while another graph is captured, or if this
                 graph has captured already

@@ -85,8 +85,7 @@ class Engine:
             self.run_one(queue.pop(), awake=queue)
             if task.has_error and isinstance(task.future.exception(), KeyboardInterrupt):
                 # The interrupt may have come after a task was counted and before it was pushed.
-                # Then
-                # no task would arrive.
+                # Then no task would arrive.
                 return
         if not task.future.done():
             task.mark_completed_and_post_process()

@@ -45,8 +45,8 @@ class GradPass:
 
     def _find_paths(self, edges: Sequence[Any], floor: int) -> None:
         users, runs = self.users, self.runs
-        # Edges lead only to older Nodes: nothing below the oldest input is visited.
-        # node_of is inlined: calling it would take a third of the walk.
+        # Edges lead only to older Nodes: nothing below the oldest input is visited. node_of is
+        # inlined: calling it would take a third of the walk.
         stack = [edge.node if edge.__class__ is Edge else edge for edge in edges]
         visited = set(stack)
         while stack:

@@ -72,8 +72,7 @@ class ReadyQueue:
     Thread  any thread may push; consumers pop. `_lock` guards the three attributes below it, and
             nothing is called while it is held
     Note    threading.Condition is not used: Ctrl-C in its Python code would leave the lock held,
-            and a
-            device thread waiting forever
+            and a device thread waiting forever
     """
 
     __slots__ = ("_lock", "_waiters", "heap", "pushed")

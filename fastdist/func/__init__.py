@@ -7,9 +7,8 @@ batch.
 
 A function should not write a result of its arguments into a tensor from outside, as
 `captured.mul_(x)` does. PyTorch raises an error. Here reverse mode does not detect it: that tensor
-keeps the call's graph and
-requires grad from then on. Detecting it would need a creation stamp on every tensor.
-That would cost 28 ns per op, 4 % of an addition of three numbers, for all programs.
+keeps the call's graph and requires grad from then on. Detecting it would need a creation stamp on
+every tensor. That would cost 28 ns per op, 4 % of an addition of three numbers, for all programs.
 
 reverse.py       grad, vjp, jacrev
 forward.py       jvp, linearize, jacfwd, hessian
