@@ -39,14 +39,14 @@ class Cpu(NamedTuple):
 # OpenBLAS chooses its kernels by the CPU's model number, and its choice can be slow on AMD. Medians
 # of one thread, in fresh processes that alternate:
 #   Zen 5 (family 26), sgemm of 1024 x 1024 x 1024: SkylakeX 231 GFLOP/s, 1.8 times the Haswell
-#   kernels that OpenBLAS chose, which use half the width of its AVX-512   Zen 4 (family 25, model
-# 17), which does AVX-512 in two halves; OpenBLAS 0.3.31 chooses SkylakeX.   Time with Haswell /
-# time with SkylakeX, for x @ w and x @ w.T:
+#   kernels that OpenBLAS chose, which use half the width of its AVX-512
+#   Zen 4 (family 25, model 17), which does AVX-512 in two halves; OpenBLAS 0.3.31 chooses SkylakeX.
+#   Time with Haswell / time with SkylakeX, for x @ w and x @ w.T:
 #     float32  64x64x64 1.19, 0.81   64x784x256 0.88, 0.76   256x1024x1024 0.89, 0.86
 #     float64  64x64x64 1.24, 0.92   64x784x256 1.02, 0.96   256x1024x1024 1.04, 1.00
-#   A product that takes less than a microsecond loses 0.1 us; the layers of a model gain. Zen 3 has
-# no AVX-512 and gets the Haswell kernels anyway. On Intel, OpenBLAS knows the newer cores. On ARM
-# these names mean nothing.
+#   A product that takes less than a microsecond loses 0.1 us; the layers of a model gain.
+# Zen 3 has no AVX-512 and gets the Haswell kernels anyway. On Intel, OpenBLAS knows the newer
+# cores. On ARM these names mean nothing.
 _RIGHT_CORES = {25: "Haswell", 26: "SkylakeX"}
 _NEWEST_FAMILY = max(_RIGHT_CORES)
 

@@ -20,8 +20,8 @@ def map_file(path: str, num_bytes: int, *, shared: bool) -> np.ndarray[Any, Any]
             change only the array.
 
     Raises:
-        RuntimeError: The file cannot be opened. ShapeError: num_bytes is negative; or the file is
-        too short, and not shared.
+        RuntimeError: The file cannot be opened.
+        ShapeError: num_bytes is negative; or the file is too short, and not shared.
     """
     if num_bytes < 0:
         raise ShapeError(f"unable to mmap {num_bytes} bytes from file <{path}>")

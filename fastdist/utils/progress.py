@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
     """Return the class `tqdm` of the package tqdm, or a class without a bar if it is not installed.
 
     Raises:
-            AttributeError: For any other name.
+        AttributeError: For any other name.
     """
     if name != "tqdm":
         return find_late(__name__, name)
