@@ -35,7 +35,7 @@ from .layout import (
 from .ranges import Ranges
 
 # Pages that were not used for one to two of these periods are returned to the system. Filling a
-# fresh page takes a millisecond per MiB, ten times as long as a warm one, so pages should survive
+# fresh page takes a millisecond per MiB, ten times as long as a warm one. So pages should survive
 # from one training step to the next.
 TRIM_S: Final = 10.0
 # If a block was lent before its connection broke and is untaken after this time, its message was

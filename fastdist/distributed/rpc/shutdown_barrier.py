@@ -7,10 +7,10 @@
 # handles as many messages as it has children, and a round takes as many steps as the tree is deep.
 #
 # The shutdown is complete when two rounds in a row find nothing under way, and no member has begun
-# a call between its two reports. Then there was a moment, after all reports of the first round and
-# before all of the second, when no member had a call and no message could still cause one. (A
-# request that its caller has given up may still run.) A report says whether something has changed,
-# not how often, as it may reach two members if an ancestor was lost.
+# a call between its two reports. Then, between all reports of the first round and all reports of
+# the second, no member had a call and no message could still cause one. (A request that its caller
+# has given up may still run.) A report says whether something has changed, but not how often: it
+# may reach two members if an ancestor was lost.
 #
 # No member waits for one that died. The parent of the dead member waits for its children instead,
 # and notifies them, since they may not have noticed the death. They report again, to their nearest
@@ -63,8 +63,8 @@ from .workers.latest import MOST_REMEMBERED
 from .workers.worker import Worker
 
 _ASK_WHO_S = 1.0
-# A member with calls under way delays its next report by this time, unless the calls end, so that
-# long calls do not cause rounds without a pause.
+# A member with calls under way delays its next report by this time, unless the calls end. Otherwise
+# long calls would cause rounds without a pause.
 _HOLD_UP_S = 0.2
 # Members with equal timeouts that called shutdown one after another give up within this interval.
 _LATE_S = 1.0
@@ -141,7 +141,7 @@ class ShutdownBarrier:
     def wait(self, timeout_s: float) -> None:
         """Run rounds until nothing is under way anywhere.
 
-        Without a timeout (0) the first round waits as long as the missing members live: a worker
+        Without a timeout (0) the first round waits as long as the missing members live. A worker
         that only serves may wait here for the end of the job. Calls under way after that have the
         default time. A lost worker that may come back has half of the timeout to do so.
 

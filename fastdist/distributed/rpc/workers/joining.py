@@ -70,7 +70,7 @@ def join_static(
 ) -> Group:
     """Join a group with a world size, and wait until all its members have joined.
 
-    With frozen_s, a worker may also join after all have met: it replaces an incarnation that has
+    With frozen_s, a worker may also join after all have met. It replaces an incarnation that has
     ended, or has given no sign of life for that long. `answers` greets an incarnation that exists
     but may be frozen: see Note [Taking over a stale incarnation].
 
@@ -266,7 +266,7 @@ def _has_begun(store: Store, rank: int) -> bool:
 
 # Note [Taking over a stale incarnation]
 # If its process exists, or a host accepts connections at its address, a worker counts as live,
-# however long its Python is busy: a second process that was started by mistake must not replace a
+# however long its Python is busy. A second process that was started by mistake must not replace a
 # working one. If nothing answers, the host or the network may be down. The members would then
 # declare the worker lost after frozen_s, and this process waits as long.
 #

@@ -17,7 +17,7 @@ from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
 from .running import Meter
 
-# If the thread wakes this much later than its alarm, it did not run: its process or its machine was
+# If the thread wakes this much later than its alarm, it did not run. Its process or its machine was
 # stopped or swapped out, or another thread held the interpreter lock.
 _LATE_S = 1.0
 # If the thread wakes this much later than its alarm, it waited for a core or for the interpreter

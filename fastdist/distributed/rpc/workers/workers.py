@@ -337,7 +337,7 @@ class Workers:
     def part(self, timeout_s: float) -> None:
         """Notify all workers that this one leaves, and wait until they have read what it sent.
 
-        Note    a worker that closes a connection earlier loses answers: libzmq drops messages that
+        Note    a worker that closes a connection earlier loses answers. libzmq drops messages that
                 arrive just before the end of a connection that a peer made, unless a thread
                 receives them at that moment
         """
