@@ -21,7 +21,7 @@
 # or its time is up (`may_still_return`). A returned member may be the ancestor of others. So a
 # member that learns of a return while it waits for an answer reports the same round again. A member
 # may learn of a loss later than others do, and count a report of the lost one. So reports name the
-# lives that have ended, and a round in which the root first learns of one is repeated.
+# lives that have ended, and a round in which the root learns of a new ended life is repeated.
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class ShutdownBarrier:
         # The ended lives that an earlier verdict has named.
         self._over_when_judged: set[str] = set()
         self._num_looks = 0
-        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, its sender's answer)
+        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, reply to a report)
         # _passed_over: members that a new parent of this worker has reported as lost. _adopted:
         # members that this worker has notified that it is their parent now.
         self._passed_over: set[Worker] = set()
@@ -434,7 +434,7 @@ class ShutdownBarrier:
             if report.round_number <= self._verdict.round_number:
                 # The verdict is known: the sender was lost and is back, or another root gave it.
                 return Reply([], metadata_of(self._verdict))
-            # After a change of parents, a repeated report may arrive behind the next round's.
+            # After a change of parents, a repeated report may arrive after the next round's report.
             if report.round_number >= self._reported.get(sender, report).round_number:
                 self._reported[sender] = report
             self._waiting.append((report.round_number, answer))

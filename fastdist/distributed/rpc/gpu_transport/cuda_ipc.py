@@ -353,7 +353,7 @@ class GpuLenders:
 
     `offer(lender)` starts an offer, which ends with the lender's `open` or `refuse`.
 
-    Thread  any; entries only appear
+    Thread  any; entries are only added
     """
 
     def __init__(self, host: Lender, offer: Callable[[Any], None]) -> None:

@@ -98,7 +98,7 @@ class SlabRing:
         self.uuid = uuid_of(backend, index)
         self._lock = threading.RLock()
         self._rooms: list[Room] = []
-        # Slabs that may soon be freed: nothing of them is lent.
+        # Slabs that may soon be freed, from which nothing is lent.
         self._aside: list[Room] = []
         self._out: list[Piece] = []
         # Free events; _num_events counts all.
@@ -164,7 +164,7 @@ class SlabRing:
             return sum(piece.size for piece in self._out), self._bytes_there()
 
     def set_aside(self) -> list[Room]:
-        """Remove and return the slabs without a lent piece; nothing of them is lent for now.
+        """Remove and return the slabs without a lent piece; nothing is lent from them for now.
 
         Each must be passed to put_back or to give_up afterwards.
         """

@@ -31,7 +31,7 @@ _HEAPTYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created by a class statement
 
 def says_how_it_pickles(kind: type[BaseException]) -> bool:
     """Return whether a class of exceptions defines its own pickling, such as __reduce__."""
-    # FastdistError is excepted: its methods do the same as pickle's default.
+    # The methods of FastdistError do not count, as they do the same as pickle's default.
     own = (base for base in _mro(kind) if not _is_builtin(base) and base is not FastdistError)
     return any(name in vars(base) for base in own for name in _OWN_WAYS)
 

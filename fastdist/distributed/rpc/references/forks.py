@@ -63,7 +63,7 @@ class Event(Enum):
 class Forks:
     """The forks that have left this worker and were not accepted yet.
 
-    `hold_or_refuse(fork_ids)` returns those of the forks from other workers that this worker holds,
+    `hold_or_refuse(fork_ids)` returns the forks from other workers that this worker holds,
     and refuses the others from then on.
 
     Thread  any

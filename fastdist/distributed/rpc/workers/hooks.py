@@ -14,7 +14,7 @@ _logger = logging.getLogger(__name__)
 
 # Called by every agent, on a pool thread, with each worker that is lost or leaves.
 lost_hooks: list[Callable[[Worker], None]] = []
-# Called in the same way with each worker that is silent, and a description.
+# Called on a pool thread with each silent worker, and a description of its silence.
 silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
 
 

@@ -341,7 +341,7 @@ class Progress:
             self._call(call.expire)
 
     def _run_posted(self) -> None:
-        # Only the functions that are there now: one that posts itself again must not block others.
+        # Only the present functions: one that posts itself again must not block the loop.
         for _ in range(len(self._posted)):
             function, arguments = self._posted.popleft()
             self._call(function, *arguments)

@@ -117,7 +117,7 @@ class LivenessTimeouts:
 
 
 class Times(NamedTuple):
-    """The times of the options: frozen_s is the user's if `is_chosen`, grace_s if not None."""
+    """The times of the options. frozen_s is a default unless `is_chosen`; grace_s may be None."""
 
     frozen_s: float = FROZEN_S
     grace_s: float | None = None

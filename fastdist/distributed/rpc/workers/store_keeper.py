@@ -53,7 +53,7 @@ class StoreKeeper:
         self._has_reported = False
 
     def handle_lost(self, worker: Worker) -> None:
-        """Check the store soon, unless the member left in order: it may have hosted the store."""
+        """Check the store soon if the worker was lost: it may have hosted the store."""
         if not worker.why_lost:
             return
         with self._lock:
