@@ -173,7 +173,7 @@ class Arena:
             return block is not None and block.generation == generation
 
     def row(self, slot: int) -> Words:
-        """Return a slot's row of the table, usable after a close; empty if closed already."""
+        """Return a slot's row of the table; it stays readable when the arena is closed later."""
         with self._lock:
             return self._words[slot * ROW_WORDS : (slot + 1) * ROW_WORDS]
 

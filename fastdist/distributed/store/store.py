@@ -269,8 +269,8 @@ class Store:
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
                 except StoreLostError as lost:
-                    # The host reports the missing members when it ends; a killed one did so
-                    # earlier.
+                    # A host that ends names the missing members. If it was killed, its last answer
+                    # named them.
                     missing = lost.missing or late.missing
                     if not missing:
                         raise

@@ -235,7 +235,8 @@ def _follow(me: Record, before: Record) -> Record:
 def count_former_lives(store: Store, rank: int) -> int:
     """Return how often a rank was started again, according to the store of a former group.
 
-    If the first group of a process is a later one, another process had its rank in the former one.
+    Call it in a process whose first group is not the rank's first: another process had the rank
+    before, so the count is at least 1.
     """
     (before,) = StoreDirectory(store).find([rank])
     return 1 if before is None else before.restart_count + 1
@@ -261,7 +262,7 @@ def _has_begun(store: Store, rank: int) -> bool:
     try:
         return PrefixStore("names", store).check([str(rank)])
     except StoreError:
-        return False  # the store is gone with its host, which has got the same error
+        return False  # the store ended with its host, which got the same error
 
 
 # Note [Taking over a stale incarnation]
@@ -350,7 +351,7 @@ def make_known(context: Context, store: Store, me: Record, taken: RankTakenError
     """
     first, second = map(Record.decode, taken.claims)
     if second.incarnation != me.incarnation:
-        return taken  # this worker came first, or is a third one
+        return taken  # this worker is not the second one, which reports the conflict
     try:
         store.query_host(
             f"a second worker that says it is rank {me.rank} was refused: {me.whereabouts}; the "

@@ -133,13 +133,14 @@ class Timeouts:
             return sum(map(len, self._calls_at.values()))
 
     def _is_over(self, bucket: int, now: float) -> bool:
-        # Remove also lists that became empty before their time.
+        # Remove also buckets that became empty before their time.
         return bucket * BUCKET_S <= now or not self._calls_at[bucket]
 
     def _collect(self) -> None:
         """Drop all empty buckets: behind a late deadline they would not reach the head of the heap.
 
-        Each empty bucket costs its share of one pass over twice as many buckets.
+        This is called when more than half of the buckets are empty, so the average cost of a bucket
+        is constant.
         """
         self._calls_at = {time: calls for time, calls in self._calls_at.items() if calls}
         self._times = list(self._calls_at)

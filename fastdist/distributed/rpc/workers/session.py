@@ -5,12 +5,12 @@
 #
 # A broken connection alone is not death: libzmq reconnects. A peer is dead after a grace period if
 # its host reports that nobody listens at its address. A peer that does not answer (frozen, or cut
-# off) is dead `frozen_s` after its last sign of life. That was `notice_s` before its connection was
-# closed (sockets/pulse.py). If this process was itself stopped and received nothing meanwhile, the
-# time counts from its wake-up. The error says what the attempts to connect found: the cause may be
-# only a pulled cable. A peer whose process has ended is dead without a wait. Death is final: the
-# life is fenced, and its messages after a wake-up are refused. A life that another one has followed
-# is treated in the same way.
+# off) is dead `frozen_s` after its last sign of life. That sign came `notice_s` before its
+# connection was closed (sockets/pulse.py). If this process was itself stopped and received nothing
+# meanwhile, the time counts from its wake-up. The error says what the attempts to connect found:
+# the cause may be only a pulled cable. A peer whose process has ended is dead without a wait. Death
+# is final: the life is fenced, and its messages after a wake-up are refused. A life that another
+# one has followed is treated in the same way.
 #
 # A peer that sends a goodbye has answered all calls, but some answers came by lanes of blocking
 # callers, which are separate connections. When nothing waits for the peer any more, or after
