@@ -139,7 +139,7 @@ def _fit(base: type[BaseException], args: tuple[Any, ...]) -> bool:
         is_whole = type(whole) in (str, bytes) and type(start) is int and type(end) is int
         return is_whole and 0 <= start <= end <= len(whole)
     if issubclass(base, SyntaxError) and len(args) == 2:
-        # A traceback prints this many carets.
+        # Two of the numbers are columns: a traceback prints a caret for each column between them.
         return type(args[1]) is tuple and all(
             type(part) is not int or abs(part) <= _MOST_COLUMNS for part in args[1]
         )

@@ -47,8 +47,8 @@ from .pickle_uses import (
     Use,
 )
 
-# Effects of an opcode. A table entry has the effect, the size of the argument, and a number or
-# item.
+# Effects of an opcode. The table below has for each opcode its effect, the size of its argument,
+# and a number or an item.
 _SCALAR, _COUNTED, _EMPTY, _WRAP, _TUPLE, _GROW, _GROW_MARK, _CALL, _OTHER = range(1, 10)
 _FORBIDDEN: Final = (0, 0, 0)
 

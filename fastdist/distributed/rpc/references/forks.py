@@ -120,7 +120,7 @@ class Forks:
         self._end(Event.CAME, fork_ids)
 
     def gave_up(self, call: Call) -> None:
-        """Report a call whose answer has not come and for which this worker waits no more."""
+        """Report a call that this worker has given up before its answer came."""
         is_remote = call.message.effective_type in REMOTE_CALLS
         made = call.message.metadata.get("rref") if is_remote else None
         self._notice_sender.enqueue(self._tell_given_up, call.peer, (call.message.message_id, made))

@@ -71,7 +71,7 @@ class StoreDirectory:
         """Wait until all members of a static group have come; return the values of `wanted`.
 
         `wanted` has ranks, names and labels. Return nothing if all members had met before, and this
-        one may follow an earlier life.
+        worker may follow an earlier life.
 
         Raises  RankTakenError; StoreError if two members disagree; StoreTimeoutError naming the
                 missing ones
