@@ -197,7 +197,7 @@ class RRefContext:
     def fork(self, rref: RRef[Any]) -> tuple[int, ...]:
         """Return (owner id, rref id, fork id, parent, life) for a reference that is being packed.
 
-        The life that makes the value follows if the owner may need it.
+        The incarnation of the worker that makes the value is appended if the owner may need it.
 
         Raises  OwnerLostError
         """
