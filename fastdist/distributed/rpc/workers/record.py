@@ -229,9 +229,9 @@ _KINDS: Final[dict[str, Callable[[object], bool]]] = {
 
 
 # libzmq aborts the process if it has no descriptor left to accept at its Unix socket.
-# sockets/connections.py keeps strangers from using up the descriptors; this keeps members from it.
-# One peer needs at most: a bell, a process handle, the ring of lane 0, its ZeroMQ socket, a
-# connection, a monitor with two descriptors, and a ring and a connection from the peer.
+# sockets/connections.py keeps strangers from using up the descriptors; the limits below keep
+# members from it. One peer needs at most: a bell, a process handle, the ring of lane 0, its ZeroMQ
+# socket, a connection, a monitor with two descriptors, and a ring and a connection from the peer.
 _PER_PEER: Final = 9
 # Each further lane, in both directions: a socket and its connection here, and a connection from it.
 _PER_LANE: Final = 3

@@ -337,7 +337,7 @@ class Workers:
     def part(self, timeout_s: float) -> None:
         """Notify all workers that this one leaves, and wait until they have read what it sent.
 
-        Note    a worker that closes a connection earlier loses answers: libzmq drops messages that
+        Note    a worker that closes a connection earlier loses answers. libzmq drops messages that
                 arrive just before the end of a connection that a peer made, unless a thread
                 receives them at that moment
         """
@@ -439,7 +439,8 @@ class Workers:
                 return f"; who that is could not be read from the store: {error}"
             with self._lock:
                 before = self._known(to)
-                # A static group never frees a rank: a store on a new host only knows less.
+                # A static group never frees a rank. If the store lacks it, the store is a new one
+                # on another host that does not have all members yet.
                 if record is None and before is not None and not self.group.is_static:
                     self._forget_if_dead(before)
                 came = [] if record is None else self._take_in_one(record)
@@ -526,7 +527,7 @@ class Workers:
             self._submit(tell_of_return, now.info)
 
     def _liveness_timeouts_of(self, record: Record) -> LivenessTimeouts:
-        # A worker at either end may have to wait for a core.
+        # Either end may have to wait for a core, so the more crowded machine counts.
         there = max(self.group.num_on_machine(one) for one in (record, self.me))
         is_near = self.me.shares_host_with(record)
         return self._times.towards(crowding=crowding(there), is_near=is_near)
