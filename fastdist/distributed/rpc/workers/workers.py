@@ -509,9 +509,10 @@ class Workers:
                 before.end_handled.when_done(tell)
 
     def _add(self, record: Record) -> Worker:
-        if record.rank != self.me.rank:
-            # Messages to it obey the smaller limits of both ends.
-            record = replace(record, limits=self.me.limits.towards(record.limits))
+        # Messages to it obey the smaller limits of both ends.
+        limits = self.me.limits.towards(record.limits)
+        if limits is not record.limits and record.rank != self.me.rank:
+            record = replace(record, limits=limits)
         worker = Worker(record, self, self._liveness_timeouts_of(record))
         self._by_id[worker.id] = self._by_name[worker.name] = worker
         return worker
