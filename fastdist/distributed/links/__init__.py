@@ -36,10 +36,10 @@ before any is copied to a caller's array. So a caller's array is either replaced
 unchanged. The order of sums depends only on ranks, size and machines: see
 Note [Order and rounding of sums].
 
-The end of a member is detected through its pidfd or its connections; if a member on another machine
-gives no sign of life, after frozen_s. The first failure ends the group (alarm.py), and is reported
-to all other members: through the segment, and by messages to the leaders. A mismatch does not end
-the group.
+The end of a member is detected through its pidfd or its connections. A member on another
+machine that gives no sign of life counts as lost after frozen_s. The first failure ends the
+group (alarm.py), and is reported to all other members: through the segment, and by messages
+to the leaders. A mismatch does not end the group.
 
 A process has two threads for all of its groups: one reads messages, the other watches peers. A
 collective runs in its caller's thread.

@@ -53,8 +53,8 @@ def error_of(kind: int, text: str) -> CollectiveError:
     return _ERRORS.get(kind, CollectiveError)(text)
 
 
-# The longest interval between two checks during a wait: a failure that is reported in a machine's
-# memory wakes only threads that sleep on its counters.
+# The longest interval between two checks during a wait. They are needed because a failure in a
+# machine's memory only wakes threads that sleep on its counters.
 LOOK_S: Final = 0.5
 # How long the last message of a member that is gone may be on its way.
 REASON_S: Final = 0.1

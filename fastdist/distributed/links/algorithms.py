@@ -73,8 +73,8 @@ def fastest_first(*, encrypts: bool) -> str:
 def agreed(orders: Iterable[str]) -> str:
     """Return the algorithm of a group, from the result of `fastest_first` on each member.
 
-    All members have it, and its worst position in their orders is the best possible. Between equals
-    the first member's order decides.
+    It is an algorithm of all members. The choice minimises the worst position in any member's
+    order, and between equals uses the first member's order.
     """
     each: Sequence[list[str]] = [order.split(",") for order in orders]
     common = [one for one in each[0] if one and all(one in order for order in each)]

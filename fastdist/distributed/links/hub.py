@@ -36,9 +36,8 @@ from .wire import Head, decode
 _READ_ON_S: Final = 0.03
 # How long the last messages of a hub may take to leave.
 _LINGER_S: Final = 2.0
-# TCP retransmits for this many times as long as peers may be silent. Its first attempt after a cut
-# comes at the latest after twice the cut's length plus the first interval, which is longer on a
-# slow link.
+# TCP retransmits for frozen_s times this number. The first retransmission after a cut may come as
+# late as twice the cut's length plus the first interval, which is longer on a slow link.
 _TRIES_LONGER: Final = 3
 
 # The timeout of a connection attempt that checks whether an address still has a listener.
@@ -468,12 +467,12 @@ def _is_in_this_process(record: Record) -> bool:
     return record.pid == os.getpid() and _shares_processes(record)
 
 
-# Guards _hubs: by global rank, one hub, or several if members are threads of one process.
+# Guards _hubs, the hubs by global rank: one, unless members are threads of one process.
 _hubs_lock = threading.RLock()
 _hubs: dict[int, Hub] = {}
-# The incarnations of the open hubs of this process. A closing hub first leaves this set and then
-# searches the peers of other hubs; peers are added first, and this set is checked afterwards. So
-# one of the two sides notices a peer that closes at the same time.
+# The incarnations of the open hubs of this process. A closing hub first leaves this set, and then
+# looks for itself among the peers of other hubs. Another hub first adds a peer, and then checks
+# this set. So one of the two notices that the peer is closing.
 _live: set[int] = set()
 
 

@@ -10,11 +10,11 @@
 # other's caches. Sums of 64 MB took 25 to 38 ms without turns, and take 24 to 25 ms with them
 # (2 cores of an AMD EPYC, Zen 5). Between two machines each leader sends as fast as the network
 # allows, because waiting would cost a round trip per piece.
-# A leader without members to wait for sends its call and its array without waiting. The call comes
-# first, so the other leader compares it before it uses any data. If the calls differ, the sender
-# stops, and sends a record that says so; the receiver drops the data until then. Such a call is
-# joined with the first piece after it (records.py), which saves a tag. The calls are compared
-# before that piece is authenticated, but no sum and no error depends on the call before that.
+# A leader without members to wait for sends its call and its array without waiting. The call
+# comes first, so the other leader compares it before it uses any data. If the calls differ, the
+# sender stops, and sends a record that says so; the receiver drops the data until then. Such a
+# call is joined with the first piece after it (records.py), which saves a tag. The calls are
+# compared before that piece is authenticated, but they cause no sum and no error until it is.
 
 from __future__ import annotations
 

@@ -39,12 +39,15 @@ FUTEX: Final = 32  # the word on which it sleeps; a waker changes it
 FAILURE: Final = 40  # not 0 when it has failed or left; then FAILURE_BYTES of text are valid
 FAILURE_BYTES: Final = 41
 GONE: Final = 42  # 1 when it has left and the others have read all its messages
-# of a leader: the turn in which the machines agreed on their calls, or 1 if they did not
+# Written by a leader: GO is the turn in which the machines' calls agreed, GO_DIFFERS that in which
+# they did not, and GO_BYTES the length of the text about the other machines' calls.
 GO: Final = 48
 GO_DIFFERS: Final = 49
 GO_BYTES: Final = 50
-CALL_BYTES: Final = 56  # for turns with even numbers; the next word is for odd ones
-SHARED_BYTES: Final = 58  # likewise: the number of those bytes that must be equal on all members
+# The length of a call's text, and of its part that must be equal on all members; for turns with
+# even numbers. The next word of each is for odd ones.
+CALL_BYTES: Final = 56
+SHARED_BYTES: Final = 58
 
 _WORDS_BYTES: Final = 512
 CALL_ROOM: Final = 1024

@@ -21,7 +21,7 @@ REFUSE: Final = 9  # the receiver expected another message: the body is the text
 WITHDRAW: Final = 10  # the sender has stopped waiting
 PART: Final = 11  # a piece of an announced message
 BULK: Final = 12  # a leader listens for the previous one: token, key, port; then its host
-WHERE: Final = 13  # a member that waits for the receiver queries its main thread's stack
+WHERE: Final = 13  # the sender waits for the receiver, and requests its main thread's stack
 STACK: Final = 14  # the answer: the stack of its main thread, as text
 KINDS: Final = range(MEET, STACK + 1)
 
