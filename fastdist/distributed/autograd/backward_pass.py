@@ -163,7 +163,7 @@ class BackwardPass:
         self.task = task
 
     def fail(self, error: BaseException) -> bool:
-        """Fail the part; return False if all its Nodes have run, because errors are ignored then."""
+        """Fail the part; return False after its last Node, when errors are ignored."""
         task = self.task
         if task is None or task.future.done():
             return False

@@ -39,8 +39,8 @@ FUTEX: Final = 32  # the word on which it sleeps; a waker changes it
 FAILURE: Final = 40  # not 0 when it has failed or left; then FAILURE_BYTES of text are valid
 FAILURE_BYTES: Final = 41
 GONE: Final = 42  # 1 when it has left and the others have read all its messages
-# Written by a leader: GO is the turn in which the machines' calls agreed, GO_DIFFERS that in which
-# they did not, and GO_BYTES the length of the text about the other machines' calls.
+# Written by a leader: GO is the turn in which the machines have met, GO_DIFFERS the last turn in
+# which their calls differed, and GO_BYTES the length of the error's text.
 GO: Final = 48
 GO_DIFFERS: Final = 49
 GO_BYTES: Final = 50
