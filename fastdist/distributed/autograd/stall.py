@@ -272,8 +272,8 @@ def _at_rest(found: Round) -> bool:
 
 
 def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
-    # All living workers that were reached have answered. The worker that waits for a lost peer may
-    # be the last to notice the loss.
+    # All living workers have answered. So a rank that sends wait for, and that did not answer, is
+    # lost, even if the waiting worker has not noticed it yet.
     waited_for = {rank for answer in found.values() for rank in answer.waits_for}
     gone = waited_for.difference(worker.id for worker in found)
     if gone:

@@ -232,7 +232,7 @@ def _joined(ranks: Sequence[int]) -> str:
 
 
 def _place_taken(error: RankTakenError, place: int) -> Exception:
-    """Return the error for two members with the same place, in two groups or with the same rank."""
+    """Return the error if two members claim one place: of two groups, or of the same rank."""
     claims = [Record.decode(one) for one in error.claims]
     if len({one.rank for one in claims}) < 2:
         return error
