@@ -285,8 +285,8 @@ class LinksTransport(ClosesQuietly):
                     # It left the group before it ended, so other members may continue without it.
                     self._alarm.member_left(member)
                     continue
-                # Members that have left need nothing more from each other. One of them may end
-                # immediately, and the others, which still receive data, must not treat it as lost.
+                # If this process has left the group too, it needs nothing more from the peer. The
+                # peer may have ended before this process had received its data; that is no error.
                 if not self._is_closed:
                     self._end(CollectiveLostError(text), tells_other_machines=True)
 

@@ -4,9 +4,9 @@
 # A record is a head, data and a tag. The tag covers the head, the data and the record's number.
 # So a record that was changed, repeated, left out or moved ends the group before its data is
 # used; until then the data is in memory of this file, or in a result that no caller has.
-# Encrypted data is received into a small buffer that stays in the caches. So is the data of
-# large arrays, which is then copied: that takes a sixth less time than receiving it directly
-# into memory that is not cached.
+# Encrypted data is received into a small buffer that stays in the caches. The data of large
+# arrays is received there too and then copied: that takes a sixth less time than receiving it
+# directly into memory that is not cached.
 # A short record may be joined with the next one: it has no tag, and the tag of the next one
 # covers both. Its contents can be trusted when the next record was opened.
 # One thread does all the work: it seals and sends as much as the socket accepts, and receives
