@@ -440,7 +440,7 @@ class Hub:
     def _declare_left(self, peer: _Peer) -> None:
         """Record that a thread of this process, which is a member itself, has closed its hub.
 
-        Within one process, neither a descriptor nor a connection shows that.
+        A process descriptor, or a connection between threads of one process, does not show that.
         """
         self._declare_lost(peer, "it has left all groups", has_left=True)
 

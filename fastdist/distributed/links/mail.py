@@ -27,7 +27,7 @@ from .members import Members
 from .wire import ANNOUNCE, CLEAR, PART, PIECE_BYTES, REFUSE, SEND, WITHDRAW, Head
 
 EAGER_BYTES: Final = 64 << 10
-# One of this many small messages of a pair and tag waits for its receiver.
+# Every MOST_EAGER-th message of a pair and tag waits for its receiver, even if it is small.
 MOST_EAGER: Final = 64
 
 Send = Callable[[int, Head, Sequence[Buffer], Call], None]
