@@ -142,8 +142,9 @@ class ProcessGroup(Messages, GroupBase):
     def broadcast(
         self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work:
-        """Replace a tensor on all members by the root's; of several, `opts.rootTensor` selects
-        it.
+        """Replace a tensor on all members by the root's.
+
+        If the root passes several tensors, `opts.rootTensor` selects one of them.
         """
         opts = options_for(BroadcastOptions, opts, timeout, rootRank=root)
         root = self._require_member("broadcast", opts.rootRank)
