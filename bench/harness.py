@@ -203,8 +203,8 @@ def compare(
 def join_freed_memory() -> None:
     """Make glibc merge its small free blocks, which it does before a larger allocation.
 
-    Otherwise a sample pays for blocks that other samples freed: 70,000 blocks, freed by steps of
-    torch's optimizers, added 10 ms to one of our samples of 20 ms.
+    Otherwise a sample pays for blocks that other samples freed. Steps of torch's optimizers freed
+    70,000 blocks, which added 10 ms to one of our samples of 20 ms.
     """
     bytearray(4096)
 

@@ -285,7 +285,7 @@ class CudaStream:
 
 
 class ExternalStream(CudaStream):
-    """A stream of another library, given by its CUDA handle, which must outlive this object.
+    """A stream of another library, given by its CUDA handle; it must outlive this object.
 
     Raises  DeviceError if the GPU does not exist
     """
