@@ -77,7 +77,7 @@ def loss(x: Any, w: Any) -> Any:
 
 
 def work(rounds: int) -> dict[str, list[list[float]]] | None:
-    """Join the group; the first worker returns what it measured."""
+    """Join the group; return the measured times on the first worker, and None on others."""
     import fastdist
     from fastdist.distributed import rpc
 
