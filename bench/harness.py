@@ -70,7 +70,7 @@ class Case:
     parts: int = 1  # the equal parts of a turn, such as the Nodes of a chain
     number: int | None = None  # turns per sample; found by trial if None
     amount: Amount | None = None
-    measures: bool = False  # others refer to it, so it is timed whatever `choose` selects
+    measures: bool = False  # other cases refer to it, so it is timed whatever `choose` selects
     unit: str = "s"  # the unit of the stopwatches' results: "s" or "bytes"
 
 
@@ -167,7 +167,7 @@ def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
 
 
 class Failed(Exception):
-    """A benchmark found errors, or did not complete; the exception has the rows all the same."""
+    """A benchmark found errors, or did not complete; the exception has the rows it measured."""
 
     def __init__(self, wrong: str, rows: Sequence[Row]) -> None:
         super().__init__(wrong)
