@@ -103,7 +103,7 @@ def library_calls() -> set[str]:
 def calls_of(kernel: tuple[str, str]) -> set[str]:
     """Return the CuPy calls of a kernel, given as (file name without .py, function).
 
-    Calls through other functions are included. The set is empty for other functions.
+    Calls through other functions are included. A function outside kernels/cuda has an empty set.
     """
     known = _by_function()
     found: set[str] = set()
