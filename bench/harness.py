@@ -110,7 +110,7 @@ class Row:
         )
 
 
-# If set, it times the cases instead of `compare`; see against.py.
+# If this function is set, it times the cases instead of `compare`; see against.py.
 _conductor: Callable[[Sequence[Case], int], list[Row]] | None = None
 
 

@@ -45,7 +45,7 @@ def put(column: Tensor, kept: Sequence[Tensor]) -> None:
 def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
     """Set Tensors of one element to these numbers; each counts as changed in place."""
     if {one._layout.device.type for one in kept} == {"cpu"}:
-        # Without ops: an op takes as long as the whole update of a small parameter's mean.
+        # By NumPy, because one op takes as long as updating a small parameter's mean.
         for one, number in zip(kept, numbers, strict=True):
             one._array.fill(number)
         bump_all(kept)
