@@ -122,7 +122,7 @@ def calls_of(kernel: tuple[str, str]) -> set[str]:
 def _by_function() -> dict[tuple[str, str], set[str]]:
     """Return the direct CuPy calls of each function of each file.
 
-    Methods count for their class.
+    The calls in a method are listed under the name of its class.
     """
     found = {}
     for file, tree in _trees().items():
