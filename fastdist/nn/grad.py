@@ -1,4 +1,4 @@
-"""Functions for the gradients of convolutions by input and by weight."""
+"""Functions for the gradients of convolutions with respect to input and weight."""
 
 from __future__ import annotations
 
