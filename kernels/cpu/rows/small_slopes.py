@@ -223,8 +223,8 @@ def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 @silent
 def batch_norm(facts: CallFacts) -> Run:
-    """Return the gradient of batch norm by its input, from g, the input, the weight, and the channels'
-    means and variances.
+    """Return the gradient of batch norm by its input, from g, the input, the weight, and the
+    channels' means and variances.
     """
     of_norm, only_input = _of_norm(facts), (True, False, False)
     suits = small_columns.suits_columns(of_norm)
