@@ -298,8 +298,8 @@ class NodeWriter:
         """Return the statements that save values; the edges are in _e0, _e1 and so on. The text of
         a short path has these statements inline.
 
-        `number` is the expression that saves a number `{}`. is_new says that `out` is a new tensor:
-        it has no Storage yet, and no other thread has it.
+        `number` is the template of the expression that saves a number, with `{}` for its name.
+        is_new says that `out` is a new tensor: it has no Storage yet, and no other thread has it.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         naming = f"{at['naming_route']} = " if self.op.node_namer else ""

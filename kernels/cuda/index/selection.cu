@@ -4,7 +4,8 @@
 // Each row has a block. From the highest digit down, it counts the words that agree with the known
 // digits of the last wanted word; each count gives one more digit of that word. Then it takes the
 // smaller words and the first of those equal to it, and sorts them in shared memory. Bound by
-// memory: a row is read once for each digit and once more, from the cache if it fits.
+// memory: a row is read once for each digit and a last time to take the words, from the cache if it
+// fits.
 
 struct Wanted {
     Word last, known;       // the last wanted word, in the bits that are known
