@@ -189,7 +189,9 @@ def norm_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
 
 
 def group_norm(facts: CallFacts) -> Run:
-    """Return the function for the gradient of group norm by its input, in the way of layer_norm."""
+    """Return the function for the gradient of group norm by its input, with layer_norm's
+    arguments.
+    """
     found = small_groups.group_norm_gradient(_of_norm(facts))
     assert found is not None
     run, only_input = found[0], (True, False, False)

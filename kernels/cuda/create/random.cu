@@ -39,7 +39,7 @@ uniform(Stored* out, Task task) {
     }
 }
 
-// float64 numbers in (0, 1); LONG says how many words each takes.
+// float64 numbers in (0, 1); LONG says whether each takes two words.
 extern "C" __global__ void __launch_bounds__(THREADS)
 open_uniform(Stored* out, Task task) {
     const long long number = number_of_block();
@@ -55,7 +55,7 @@ open_uniform(Stored* out, Task task) {
     }
 }
 
-// In pairs, by the Box-Muller method, in float64, rounded at the end.
+// Normal numbers, made in pairs by the Box-Muller method in float64, and rounded at the end.
 extern "C" __global__ void __launch_bounds__(THREADS)
 normal(Stored* out, Task task) {
     const long long number = number_of_block();

@@ -41,7 +41,7 @@ struct Float8 {
         if (size >= power_of_two(LAST + 1 - BIAS)) {
             code = MOST + 1;
         } else {
-            // The number of steps at this exponent: it is exact, and so is the rounding.
+            // The size in steps of this exponent. ldexpf is exact, so it is rounded only once.
             const int steps = int(rintf(ldexpf(size, MANTISSA - exponent)));
             // A carry into the next exponent is also a carry in the code.
             code = (unsigned int)(((exponent + BIAS - 1) << MANTISSA) + steps);

@@ -2,11 +2,11 @@
 // memory.cuh, the typedefs of Stored and Index (counts elements), and the number of axes DIMS.
 //
 // A thread of `move` writes one element of out; a thread of `move_packs` writes 16 bytes along the
-// last axis, where out consists of whole packs. It needs as few divisions, and reads 16 bytes at a
-// time where they are contiguous. Along each axis it reads at index begin + sign * i for out's
-// index i, wrapped around the end of the axis once. Outside of the band least <= column - row <=
-// most of two axes, elements are 0, and nothing is read. `turn` shifts the flat index, around the
-// end.
+// last axis, where out consists of whole packs. Both divide equally often, but a pack is read by
+// one load where its elements are contiguous. Along each axis a thread reads for out's index i at
+// index begin + sign * i, wrapped around the end of the axis once. Outside of the band
+// least <= column - row <= most of two axes, elements are 0, and nothing is read. `turn` shifts the
+// flat index, around the end.
 
 constexpr int THREADS = 256, LAST = DIMS - 1;
 constexpr int PACK = sizeof(Stored) < 16 ? 16 / sizeof(Stored) : 1;

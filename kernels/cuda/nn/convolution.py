@@ -133,7 +133,6 @@ def forget() -> None:
 # far smaller than the columns. by_weight sums over positions and images, and always uses this form.
 # Images with many positions give large enough products, which are computed as a batch, directly
 # from and into images. There, a kernel with one element and stride 1 needs no columns.
-# into images. A kernel of one place without a stride needs no columns there.
 
 
 def _forward(x: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:
@@ -196,8 +195,8 @@ def _by_weight(y: Slot, x: Slot, out: Slot, *how: Any) -> None:
 
 
 class _Form(NamedTuple):
-    """Numbers that follow from layouts: the shape of the weight as a matrix, or one per group; the
-    number of grid positions; the number of images per product.
+    """Numbers that follow from layouts: the shape of the weight as a matrix (per group, if there
+    are groups), the number of grid positions, and the number of images per product.
     """
 
     weight: Sizes
@@ -280,7 +279,7 @@ def _room_for_columns(images: Slot, form: _Form) -> Scratch:
 
 
 def _rows(form: _Form) -> Sizes:
-    """Return the lengths of the columns' axes before positions."""
+    """Return the shape of the columns without the axis of positions."""
     return (*form.weight[:-2], form.weight[-1])
 
 
@@ -355,9 +354,7 @@ def _is_direct(weight: Slot, groups: int) -> bool:
 def _direct(
     name: str, arrays: tuple[Slot | None, ...], out: Slot, sliding: tuple[Any, ...], how: Any
 ) -> None:
-    """Launch a convolution without columns; `sliding` has the shape of x, the weight, and y's
-    shape.
-    """
+    """Launch a convolution without columns. `sliding` holds the shapes of x, weight and y."""
     x, weight, y = sliding
     *steps, groups = how
     given = [None if one is None else _packed(one) for one in arrays]

@@ -37,13 +37,13 @@ def losses(x: Any, target: Any, out: Any, reduction: int) -> None:
 
 @only_launches
 def rows_gradient(g: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
-    """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
+    """Write the gradient of rows by x into out: g * (weights / totals), minus g at the class."""
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
 
 
 @only_launches
 def slope(g: Any, x: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
-    """Write the same gradient as rows_gradient into out; x is an input for the second gradient."""
+    """Do the same as rows_gradient; x is an argument because the second gradient needs it."""
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
 
 

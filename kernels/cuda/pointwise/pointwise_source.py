@@ -224,8 +224,9 @@ class _Text:
         self._in_memory = [i for i, operand in enumerate(operands) if not operand.by_value]
 
     def contiguous(self) -> str:
-        """Bound by memory: each thread loads 16 bytes of the widest operand at a time, and several
-        of these before it uses the first. The grid covers all elements, so no thread divides.
+        """Return the kernel for contiguous elements. Bound by memory: each thread loads 16 bytes of
+        the widest operand at a time, and several of these before it uses the first. The grid covers
+        all elements, so no thread divides.
         """
         ones = [i for i in self._in_memory if self._operands[i].one_column]
         moved = [i for i in self._in_memory if i not in ones]
@@ -264,8 +265,8 @@ contiguous({self._parameters()}Out* out, long long size) {{
 """
 
     def strided(self, wide: bool) -> str:
-        """Bound by the cache lines that are loaded: one axis, along which elements are not
-        contiguous.
+        """Return the kernel for one axis along which elements are not contiguous. Bound by the
+        number of cache lines that are loaded.
         """
         steps = "".join(f", in{i}" for i in self._in_memory)
         fetched = {i: f"in{i}[(long long)(i) * walk.in{i}]" for i in self._in_memory}
@@ -285,9 +286,9 @@ strided({self._parameters()}Out* out, Walk walk) {{
 """
 
     def rows(self, dims: int, wide: bool, pack: int) -> str:
-        """Bound by memory: a thread stays in its columns and goes from row to row, so it divides
-        only once. It loads inputs that all rows share once, and has several loads of the other
-        inputs in flight.
+        """Return the kernel for rows of packs. Bound by memory: a thread stays in its columns and
+        goes from row to row, so it divides only once. It loads inputs that all rows share once, and
+        has several loads of the other inputs in flight.
         """
         once = [i for i in self._in_memory if self._operands[i].one_row]
         moved = [i for i in self._in_memory if i not in once]
@@ -344,8 +345,9 @@ rows({self._parameters()}Out* out, Walk walk) {{
 """
 
     def tiled(self, dims: int, side: int, pack: int) -> str:
-        """Bound by memory: tiles of side x side elements go through shared memory, so that a warp
-        both reads and writes adjacent elements, one pack per thread.
+        """Return the kernel for a transposed input. Bound by memory: tiles of side x side elements
+        go through shared memory, so that a warp both reads and writes adjacent elements, one pack
+        per thread.
         """
         (i,) = self._in_memory
         return f"""
