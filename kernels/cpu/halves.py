@@ -70,8 +70,8 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
 
 
 def _of_bytes(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Return a kernel that moves elements, made to move float8 types as bytes: NumPy may take 0 for
-    a NaN of such a type.
+    """Return a kernel that moves elements, made to move float8 types as bytes: in such a type
+    NumPy's zero may be NaN.
     """
 
     def run(*arguments: Any) -> None:

@@ -109,7 +109,7 @@ def _overlaps(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
     low = _get(plan, i)
     size = _get(sizes, i)
-    high = low + select(size == 0, np.int64(1), size)  # a number's first byte stands for it
+    high = low + select(size == 0, np.int64(1), size)  # count the first byte of a single number
     for axis in range(ndim):
         reach = _get(_strides_of(plan, count, axis), i) * (_get(_shape_of(plan, count), axis) - 1)
         if reach < 0:

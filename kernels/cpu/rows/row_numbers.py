@@ -70,7 +70,7 @@ class Numbers:
         """Build a call of an LLVM intrinsic."""
         kind = ir.FunctionType(self.type, [self.type] * len(args))
         module, bits = self.builder.module, 32 if self.is_32 else 64
-        if self.lanes:  # llvmlite does not form the names for vectors
+        if self.lanes:  # llvmlite cannot form the intrinsic's name for vectors
             name = f"llvm.{name}.v{self.lanes}f{bits}"
             function = module.globals.get(name) or ir.Function(module, kind, name)
         else:
