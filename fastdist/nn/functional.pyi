@@ -199,7 +199,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
 
     Args:
-        input: The logits, one for each class; they need not be normalized.
+        input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,).
         size_average: Deprecated; see reduction.
@@ -341,16 +341,16 @@ def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = 
     Shape   (N, C, ...) -> the same
     """
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: DTypeLike | None = None) -> Tensor:
-    """Return the products of groups of matrices, as a mixture of experts needs them: offs, int32,
-    tells where each group ends along the axis of a matrix that is not stacked.
+    """Return the products of groups of matrices, as used in a mixture of experts. offs, of int32,
+    has the end of each group along the axis that is divided into groups.
 
-    Shape   (M, K) and (G, K, N) give (M, N), its rows in groups; (G, M, K) and (K, N) the same, its
-            columns in groups; (M, K) and (K, N) give (G, M, N), K in groups; two stacks of G
-            products of pairs, without offs
-    Note    what lies behind the last group is 0, and along K it is left out. offs is read on the
-            host
-    Raises  RuntimeError for offs that fall or reach beyond the axis, and for a bias, which PyTorch
-            does not take either
+    Shape   (M, K) and (G, K, N) give (M, N), whose rows are grouped; (G, M, K) and (K, N) give
+            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped; two
+            batches of G matrices give G products, without offs
+    Note    the result is 0 for rows and columns after the last group, and elements of K after the
+            last group are ignored. offs is read on the host
+    Raises  RuntimeError for offs that decrease or exceed the axis, and for a bias, which PyTorch
+            does not support either
     """
 def gumbel_softmax(logits: Tensor, tau: Tensor | builtins.float = 1, hard: builtins.bool = False, eps: builtins.float = 1e-10, dim: builtins.int = -1) -> Tensor:
     """Return the softmax of logits with Gumbel noise, at temperature tau. If hard, return a one-hot
@@ -465,7 +465,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     Args:
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
-        bias: A vector of out_features elements; none if None.
+        bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
