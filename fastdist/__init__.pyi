@@ -864,8 +864,7 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
     Shape   (..., p, m), (..., r, m) -> (..., p, r)
     Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
             that are smooth in the squares of euclidean distances, and NaN for other functions.
-            Forward mode supports only squares there, unless a gradient is recorded with
-                    create_graph
+            Forward mode supports only squares there, unless create_graph records a gradient
 
     Args:
         x1: The first points, one in each row.
@@ -2794,9 +2793,9 @@ def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
 def permute(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a view with the axes in the order dims.
 
-    *dims: All axes in their new order, as numbers or as one tuple.
+    Args:
         input: The tensor.
-        *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+        *dims: All axes in their new order, as numbers or as one tuple.
 
     Raises:
         RuntimeError: An axis is missing or given twice.

@@ -2747,9 +2747,9 @@ class TensorMethods:
     def permute(self, *dims: Sizes) -> Tensor:
         """Return a view with the axes in the order dims.
 
-        *dims: All axes in their new order, as numbers or as one tuple.
+        Args:
             input: The tensor.
-            *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+            *dims: All axes in their new order, as numbers or as one tuple.
 
         Raises:
             RuntimeError: An axis is missing or given twice.
