@@ -362,7 +362,7 @@ def randperm(
         )
     source = generator_or_default(generator, device)
     if elsewhere(device) is not None:
-        # Like philox.permutation: sorted by random 64-bit words, which here count from -2**63.
+        # Like philox.permutation, this sorts by random 64-bit words. Here they are signed.
         ends = -(1 << 63), 1 << 63
         words: Any = draw_integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
         order = words.argsort().to(wanted)
