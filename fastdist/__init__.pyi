@@ -1052,7 +1052,8 @@ def conj(input: Tensor) -> Tensor:
     Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
             resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
             read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-            type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
+            type(). The view of an instance of a user's subclass is not an instance of that
+            subclass. A sparse tensor is copied
 
     Args:
         input: The tensor.
@@ -1066,13 +1067,13 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of signals under a sliding weight, plus bias. padding is the number of zeros
-    added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of images under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
@@ -1091,7 +1092,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         fastdist.Size([1, 8, 6, 6])
     """
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of volumes under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
@@ -1692,21 +1693,21 @@ def imag(input: Tensor) -> Tensor:
     Raises  RuntimeError for real numbers
     """
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source written at the indices index along dim."""
+    """Return input with the slices of source written at the indices `index` along dim."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-    """Return input with value written to its slices at the indices index along dim."""
+    """Return input with value written to its slices at the indices `index` along dim."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Return a copy of input with values written, or added, at indices."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Write values into input[indices], or add them there; return input."""
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source combined at the indices index along dim. They are
+    """Return input with the slices of source combined at the indices `index` along dim. They are
     reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
     """
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy of the slices of input at the indices index along dim.
+    """Return a copy of the slices of input at the indices `index` along dim.
 
     Args:
         input: The tensor.
@@ -3585,7 +3586,7 @@ def t(input: Tensor) -> Tensor:
         fastdist.Size([3, 2])
     """
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements of the flattened input at the indices index."""
+    """Return the elements of the flattened input at the indices `index`."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return elements of input at indices along dim, or of the flattened input if dim is None."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -14,8 +14,8 @@ from .tensor.layout import Size
 from .tensor.tensor import Tensor
 
 def cholesky(input: Tensor, *, upper: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with U.mH @ U.
-
+    """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
+    U.mH @ U = input if upper.
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """

@@ -139,13 +139,13 @@ def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     of each group, and so on.
     """
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of signals under a sliding weight, plus bias. padding is the number of zeros
-    added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of images under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
@@ -164,7 +164,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         fastdist.Size([1, 8, 6, 6])
     """
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of volumes under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
@@ -259,7 +259,7 @@ def elu(input: Tensor, alpha: builtins.float = 1.0, inplace: builtins.bool = Fal
 def elu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     """Return input where it is positive, and alpha * (exp(input) - 1) elsewhere."""
 def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
-    """Return the rows of weight with the indices input. The row padding_idx gets no gradient.
+    """Return the rows of weight with the indices `input`. The row padding_idx gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
     Note    with max_norm, rows that are looked up and have a larger norm are scaled down, in weight

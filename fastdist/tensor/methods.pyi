@@ -833,7 +833,8 @@ class TensorMethods:
         Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
                 resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
                 read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-                type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
+                type(). The view of an instance of a user's subclass is not an instance of that
+                subclass. A sparse tensor is copied
 
         Args:
             input: The tensor.
@@ -1252,7 +1253,7 @@ class TensorMethods:
     def expm1_(self) -> Tensor:
         """Return exp(input) - 1, precise near 0."""
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with exponential numbers of rate lambd; none of them is 0 or infinite."""
+        """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
     def fill_(self, value: Any) -> Tensor:
         """Write value, a number or a 0-d tensor, into every element.
 
@@ -1391,8 +1392,8 @@ class TensorMethods:
     def ge_(self, other: Operand) -> Tensor:
         """Return whether input >= other."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with the number of trials until the first success, of probability p: 1, 2
-        ...
+        """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
+        probability p.
         """
     def geqrf(self, *, out: Any = None) -> return_types.geqrf:
         """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
@@ -1489,15 +1490,15 @@ class TensorMethods:
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source, times alpha, added at the indices index along dim."""
+        """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source written at the indices index along dim."""
+        """Return input with the slices of source written at the indices `index` along dim."""
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """In-place version of index_copy: writes the result into this tensor and returns it."""
     def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-        """Return input with value written to its slices at the indices index along dim."""
+        """Return input with value written to its slices at the indices `index` along dim."""
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
         """In-place version of index_fill: writes the result into this tensor and returns it."""
     def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
@@ -1505,13 +1506,13 @@ class TensorMethods:
     def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Write values into input[indices], or add them there; return input."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source combined at the indices index along dim. They are
+        """Return input with the slices of source combined at the indices `index` along dim. They are
         reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
         """
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of the slices of input at the indices index along dim.
+        """Return a copy of the slices of input at the indices `index` along dim.
 
         Args:
             input: The tensor.
@@ -3557,7 +3558,7 @@ class TensorMethods:
     def t_(self) -> Tensor:
         """In-place version of t: lets this tensor be that view, and returns it."""
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of the flattened input at the indices index."""
+        """Return the elements of the flattened input at the indices `index`."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:

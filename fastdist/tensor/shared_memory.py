@@ -91,7 +91,7 @@ def share(tensors: Iterable[Tensor]) -> None:
     starts = [span.start for span in spans]
     for tensor in (*_living(), *alone):
         array = tensor._array
-        # An empty array has no addresses of its own, so its root is looked up.
+        # An empty array has no addresses, so its root is looked up.
         place = _span(array if array.size else _root(array))
         index = bisect_right(starts, place.start) - 1
         if index >= 0 and place.end <= spans[index].end:

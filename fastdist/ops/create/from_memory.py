@@ -41,7 +41,7 @@ def asarray(
     storage, an object with DLPack or a buffer. Numbers and lists are copied. copy=True always
     copies, copy=False never.
 
-    Dtype   the bytes of a buffer are read in the default dtype unless dtype is given
+    Dtype   the bytes of a buffer are interpreted in the default dtype unless dtype is given
     Raises  ValueError if copy=False is impossible; RuntimeError for a NumPy scalar
     """
     if isinstance(obj, TypedStorage | UntypedStorage):

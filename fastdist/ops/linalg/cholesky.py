@@ -169,8 +169,8 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
 
 @composite(name="cholesky", homes="linalg", out="same")
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
-    """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with U.mH @ U.
-
+    """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
+    U.mH @ U = input if upper.
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """

@@ -54,7 +54,9 @@ def _cofactors(input: Tensor, out: Tensor) -> Any:
 
 
 def _cofactors_by_values(input: Tensor) -> Any:
-    """Return the cofactors by singular values: each is replaced by the product of all others."""
+    """Return the cofactors by an SVD: each singular value is replaced by the product of
+    the others.
+    """
     u, values, right, _ = svd_parts(input, False)
     edge = ones((*values.shape[:-1], 1), dtype=values.dtype, device=values.device)
     n = values.shape[-1]
@@ -115,7 +117,7 @@ def _(input: Tensor) -> Plan:
 def _(grads: tuple[Tensor | None, ...], input: Tensor, outs: tuple[Tensor, ...]) -> Any:
     g, by_sign = grads
     if by_sign is not None and input._layout.dtype.is_complex:
-        # The gradient of a complex sign is the imaginary part of the logarithm's; a real sign is
+        # A complex sign adds an imaginary part to the gradient of the logarithm. A real sign is
         # constant.
         turn = imaginary_part(conjugate(by_sign) * outs[1])
         g = complex_of(zeros_like(turn) if g is None else g, -turn)

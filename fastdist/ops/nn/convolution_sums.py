@@ -34,7 +34,7 @@ def convolve(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return the sums of a batch of images under a sliding weight, plus bias.
+    """Return the cross-correlation of a batch of images with weight, plus bias.
 
     Shape   (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *size)
     """

@@ -121,7 +121,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 def _layout_in_memory(input: Tensor) -> tuple[Shape, Shape]:
     """Return a tensor's shape and strides. For a batch, which has no strides, return those of the
-    tensor that holds all calls, with their axes in front.
+    tensor that holds all calls, whose first axes are those of the batch.
     """
     layout = unbatched(input)._layout
     return layout.shape, layout.strides

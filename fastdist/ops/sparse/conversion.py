@@ -332,8 +332,8 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def entries_of(input: Any) -> tuple[Any, Any, bool]:
-    """Return coordinates, recorded values, and whether they are coalesced, as a history
-    requires.
+    """Return coordinates, values with their history, and whether they are coalesced. An input that
+    has a history is coalesced first.
     """
     if input._edge is not None or levels_of((input,)):
         input = coalesce(input)
