@@ -14,8 +14,8 @@ _GENERATED: Final = "<fastdist "
 _NODE: Final = "<fastdist Node of "
 _DERIVATIVE: Final = "<fastdist derivative "
 _GRADIENT: Final = "the gradient of "
-# Composites and factories have no generated function. Their name is `function` in a frame of these
-# modules.
+# Composites and factories have no generated function. Frames of these modules hold them in the
+# variable `function`.
 _CALLS: Final = ("fastdist.dispatch.composite", "fastdist.interpreters.torch_function")
 
 

@@ -3923,7 +3923,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+            *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
                 dtype.
 
         Returns:

@@ -71,8 +71,8 @@ def asarray(
 
 
 def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
-    """Return the array over a storage's memory, and its dtype; bytes are read in the
-    dtype given.
+    """Return the array over a storage's memory, and its dtype. The bytes of an UntypedStorage are
+    interpreted in the given dtype.
     """
     raw = storage.untyped().numpy()
     wanted = storage.dtype if isinstance(storage, TypedStorage) else dtype_or_default(dtype)

@@ -59,8 +59,8 @@ def draw_numbers(
 ) -> Tensor:
     """Return random numbers on a device, in the default dtype if dtype is None. They fill memory in
     the axis order of a tensor if `like` has one. Normal numbers of half types are drawn in float32
-    and rounded. Complex numbers get two random parts, which are scaled for normal numbers so that
-    their standard deviation is 1.
+    and rounded. Complex numbers get two random parts. Normal ones are scaled to a standard
+    deviation of 1.
     """
     dtype = dtype_or_default(dtype)
     if not dtype.may_have_gradient:

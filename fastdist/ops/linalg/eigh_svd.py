@@ -68,8 +68,8 @@ def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     if turned._layout.dtype.is_complex:
         require_no_phase(turned.detach().diagonal(dim1=-2, dim2=-1).imag, "linalg_eigh_backward")
     # Only the part that rotates the eigenvectors counts. The rest would make the gradient
-    # unsymmetric. A step along it would change the triangle that is read twice as much as the other
-    # one.
+    # unsymmetric: a step along it would change one triangle, which is the only one that is read,
+    # twice as much as the other.
     met = (turned - turned.mH) / (2 * differences(values))
     if by_values is not None:
         met = met + by_values.diag_embed()

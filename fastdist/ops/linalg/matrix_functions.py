@@ -30,7 +30,7 @@ def _power(name: str, A: Tensor, n: int) -> Any:
     n = n.__index__()
     if n == 0:
         one = eye(shape[-1], dtype=A.dtype, device=A.device).expand(*shape)
-        # Filled and not new, so that it has a gradient, which is 0.
+        # Made from A, so that A gets a gradient, which is 0.
         return A.masked_fill(one == one, 0) + one
     square: Any = inverted("linalg.inv", A) if n < 0 else A
     n, found = abs(n), None
@@ -67,8 +67,8 @@ _SMALL_DOUBLE, _SMALL_SINGLE = 0.75, 2.2
 
 
 def _exponential(A: Tensor) -> Any:
-    """Return the exponential: A is halved until its norm is small, and the series squared
-    as often.
+    """Return the exponential: A is halved until its norm is small, and the sum of the series is
+    squared as often.
     """
     if not A._layout.numel:
         return A.clone()

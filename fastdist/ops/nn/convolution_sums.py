@@ -257,7 +257,7 @@ def _(
 
 
 def _with_channels(one: Tensor) -> Any:
-    """Return a batch of batches of images as one batch, whose images have the channels of all."""
+    """Return several batches of images as one batch: image i has the channels of all images i."""
     size, n, channels, *space = one._layout.shape
     return one.movedim(0, 1).reshape(n, size * channels, *space)
 

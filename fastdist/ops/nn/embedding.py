@@ -142,7 +142,7 @@ def frequency(input: Tensor, weight: Tensor) -> Any:
 
 
 def divide_gradient(found: Any, by: Any) -> None:
-    """Make the gradient of found, if it has one, be divided in the backward pass."""
+    """Have the backward pass divide the gradient of found, if there is one, by `by`."""
     if not is_recorded((found,)):
         return
     while isinstance(found, Batched):  # the batched value has the graph
