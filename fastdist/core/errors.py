@@ -11,7 +11,8 @@ from .moved_modules import earlier_names
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
 # +-- DeclarationError, LinAlgError
-# +-- EngineError                      an engine cannot provide processes; WorkerFailedError
+# +-- EngineError                      an engine cannot provide processes
+# |   +-- WorkerFailedError
 # +-- ContextError                     a distributed autograd context that does not exist
 # |   +-- ContextReleasedError
 # +-- FutureError, SharedMemoryError, MissingFolderError
@@ -34,9 +35,8 @@ class FastdistError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # tblib, which Dask loads, changes how exceptions are pickled. For a class with its own
-        # __init__
-        # it calls __new__ of the first base, which fails if another base is an OSError. A class
-        # with its own __reduce__ is called with its arguments instead.
+        # __init__ it calls __new__ of the first base, which fails if another base is an OSError. A
+        # class with its own __reduce__ is called with its arguments instead.
         reduced: Any = super().__reduce__()
         return tuple(reduced)
 

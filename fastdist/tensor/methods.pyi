@@ -253,7 +253,7 @@ class TensorMethods:
             tensor([11., 12.])
         """
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-        """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+        """Return beta * input + alpha * (the sum of the products of two batches of matrices)."""
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place version of addbmm: writes the result into this tensor and returns it."""
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -726,17 +726,18 @@ class TensorMethods:
             fastdist.int8
         """
     def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return Cholesky's factor; linalg.cholesky is its successor."""
+        """Return the Cholesky factor; replaced by linalg.cholesky."""
     def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse of the matrix whose Cholesky factor is input.
 
-        Raises  LinAlgError for a 0 on the diagonal
+        Raises  LinAlgError if an element of the diagonal is 0
         """
     def cholesky_solve(self, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
         Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-        Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+        Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
+                not triangular
         """
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` views along dim, all of the same size except the last one.
@@ -823,14 +824,17 @@ class TensorMethods:
             tensor([1., 1.])
         """
     def coalesce(self) -> Tensor:
-        """Return the same sparse tensor with the entries of each place added up and places rising."""
+        """Return the tensor with entries summed that have equal coordinates, and with coordinates
+        sorted.
+        """
     def conj(self) -> Tensor:
         """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
 
         Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
                 resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
                 read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-                type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
+                type(). The view of an instance of a user's subclass is not an instance of that
+                subclass. A sparse tensor is copied
 
         Args:
             input: The tensor.
@@ -876,7 +880,7 @@ class TensorMethods:
     def copysign_(self, other: Operand) -> Tensor:
         """Return input with the sign of other; this includes the signs of zeros and NaNs."""
     def corrcoef(self) -> Tensor:
-        """Return the correlations of the rows of input, between -1 and 1."""
+        """Return the correlation coefficients of the rows of input, between -1 and 1."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the cosine of each element, in radians.
 
@@ -910,8 +914,8 @@ class TensorMethods:
     def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """Return the number of nonzero elements over dim."""
     def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-        """Return the covariances of the rows of input; fweights says how often each column was seen,
-        aweights how much it counts.
+        """Return the covariances of the rows of input. fweights holds the number of observations for
+        each column, and aweights the weight of each column.
         """
     def cpu(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in main memory.
@@ -929,8 +933,8 @@ class TensorMethods:
             device(type='cpu')
         """
     def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return the cross products of vectors of three elements along dim, the first such axis unless
-        given.
+        """Return the cross products of vectors of three elements along dim, by default the first axis
+        of length 3.
         """
     def cuda(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor on a GPU. Return the tensor itself if it is already there, in that memory
@@ -988,7 +992,7 @@ class TensorMethods:
     def dense_dim(self) -> builtins.int:
         """Return how many axes each value has."""
     def det(self) -> Tensor:
-        """Return the determinant; see linalg.det."""
+        """Return the determinant; an alias of linalg.det."""
     def detach(self) -> Tensor:
         """Return the same memory outside of any graph, and without tangents.
 
@@ -1249,7 +1253,7 @@ class TensorMethods:
     def expm1_(self) -> Tensor:
         """Return exp(input) - 1, precise near 0."""
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with exponential numbers of rate lambd; none of them is 0 or infinite."""
+        """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
     def fill_(self, value: Any) -> Tensor:
         """Write value, a number or a 0-d tensor, into every element.
 
@@ -1388,17 +1392,17 @@ class TensorMethods:
     def ge_(self, other: Operand) -> Tensor:
         """Return whether input >= other."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with the number of trials until the first success, of probability p: 1, 2
-        ...
+        """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
+        probability p.
         """
     def geqrf(self, *, out: Any = None) -> return_types.geqrf:
-        """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
-        householder_product takes them.
+        """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
+        reflections, as householder_product accepts them.
 
-        Note    without derivatives, as in PyTorch
+        Note    it has no derivatives, as in PyTorch
         """
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the products of each element of one vector with each of another.
+        """Return the outer product: each element of one vector times each element of another.
 
         Args:
             input: The tensor.
@@ -1486,15 +1490,15 @@ class TensorMethods:
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source, times alpha, added at the indices index along dim."""
+        """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source written at the indices index along dim."""
+        """Return input with the slices of source written at the indices `index` along dim."""
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """In-place version of index_copy: writes the result into this tensor and returns it."""
     def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-        """Return input with value written to its slices at the indices index along dim."""
+        """Return input with value written to its slices at the indices `index` along dim."""
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
         """In-place version of index_fill: writes the result into this tensor and returns it."""
     def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
@@ -1502,13 +1506,13 @@ class TensorMethods:
     def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Write values into input[indices], or add them there; return input."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source combined at the indices index along dim. They are
+        """Return input with the slices of source combined at the indices `index` along dim. They are
         reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
         """
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of the slices of input at the indices index along dim.
+        """Return a copy of the slices of input at the indices `index` along dim.
 
         Args:
             input: The tensor.
@@ -1524,7 +1528,7 @@ class TensorMethods:
     def indices(self) -> Tensor:
         """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the sums of products along the last axes."""
+        """Return the sums of products along the last axes of both tensors."""
     def int(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in int32; itself if its dtype and layout are these already.
 
@@ -1536,10 +1540,10 @@ class TensorMethods:
             fastdist.int32
         """
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the inverse; see linalg.inv.
+        """Return the inverse; an alias of linalg.inv.
 
         Args:
-            input: A square matrix, or a batch of them.
+            input: A square matrix, or a batch of square matrices.
 
         Example:
             >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1549,7 +1553,7 @@ class TensorMethods:
     def ipu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no ipu here."""
     def is_coalesced(self) -> builtins.bool:
-        """Return whether no two entries are of one place, and places rise."""
+        """Return whether coordinates are distinct and sorted."""
     def is_conj(self) -> builtins.bool:
         """Return whether the tensor is a lazily conjugated view."""
     def is_distributed(self) -> builtins.bool:
@@ -1664,15 +1668,15 @@ class TensorMethods:
     def isreal(self) -> Tensor:
         """Return True where the imaginary part is 0, which includes all real numbers."""
     def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-        """Return the signal whose stretches have these transforms: the input of stft with the same
-        arguments; for other transforms the signal whose stretches are nearest, by squares.
+        """Return the signal with these transforms: the input of stft with the same arguments. If no
+        signal has these transforms, return the least-squares approximation.
 
-        length cuts it, or adds zeros behind
-        Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-        Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
+        length truncates it, or pads it with zeros
+        Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
+        Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
         """
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return Kronecker's product: each element of input times all of other."""
+        """Return the Kronecker product: each element of input times all of other."""
     def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
         """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
     def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1843,8 +1847,8 @@ class TensorMethods:
     def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """Return log(cumsum(exp(input))) along dim, without overflow."""
     def logdet(self) -> Tensor:
-        """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
-        complex matrices the one whose imaginary part is in (-pi, pi].
+        """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
+        matrices, return the logarithm whose imaginary part is in (-pi, pi].
         """
     def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether both elements are not 0.
@@ -1944,9 +1948,9 @@ class TensorMethods:
     def lt_(self, other: Operand) -> Tensor:
         """Return whether input < other."""
     def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
-        """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+        """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the X of A @ X = b; linalg.lu_solve is its successor."""
+        """Return X with A @ X = input; replaced by linalg.lu_solve."""
     @property
     def mH(self) -> Tensor: ...
     @property
@@ -2012,8 +2016,8 @@ class TensorMethods:
         """Return the matrix product.
 
         Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
-                is a row on the left, a column on the right, and its axis is gone from the result
-        Raises  RuntimeError if the inner axes differ
+                counts as a row on the left and as a column on the right, and its axis is dropped
+        Raises  RuntimeError if the inner axes have different lengths
 
         Args:
             input: The tensor.
@@ -2026,9 +2030,9 @@ class TensorMethods:
             fastdist.Size([5, 2, 4])
         """
     def matrix_exp(self) -> Tensor:
-        """Return the exponential of matrices; see linalg.matrix_exp."""
+        """Return the exponential of matrices; an alias of linalg.matrix_exp."""
     def matrix_power(self, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-        """Return input times itself, n times; see linalg.matrix_power."""
+        """Return the product of n factors input; an alias of linalg.matrix_power."""
     @overload
     def max(self, *, out: Tensor | None = ...) -> Tensor:
         """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
@@ -2714,15 +2718,17 @@ class TensorMethods:
             tensor([5., 0.])
         """
     def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the first columns of a product of reflections; see linalg.householder_product."""
+        """Return the first columns of a product of reflections; an alias of
+        linalg.householder_product.
+        """
     def ormqr(self, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
-        see linalg.householder_product.
+        """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
+        reflections; see linalg.householder_product.
 
         Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
         """
     def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the products of each element of one vector with each of another.
+        """Return the outer product: each element of one vector times each element of another.
 
         Args:
             input: The tensor.
@@ -2742,9 +2748,9 @@ class TensorMethods:
     def permute(self, *dims: Sizes) -> Tensor:
         """Return a view with the axes in the order dims.
 
-        *dims: All axes in their new order, as numbers or as one tuple.
+        Args:
             input: The tensor.
-            *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+            *dims: All axes in their new order, as numbers or as one tuple.
 
         Raises:
             RuntimeError: An axis is missing or given twice.
@@ -2760,7 +2766,7 @@ class TensorMethods:
         Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
         """
     def pinverse(self, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
-        """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+        """Return the pseudoinverse; see linalg.pinv, with rcond as its rtol."""
     def polygamma(self, n: builtins.int) -> Tensor:
         """Return the n-th derivative of digamma."""
     def polygamma_(self, n: builtins.int) -> Tensor:
@@ -2826,7 +2832,7 @@ class TensorMethods:
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """In-place version of put: writes the result into this tensor and returns it."""
     def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
-        """Return (Q, R); linalg.qr is its successor."""
+        """Return (Q, R); replaced by linalg.qr."""
     def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
         """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
         if any element is NaN.
@@ -3266,9 +3272,9 @@ class TensorMethods:
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of input with src written to start:end:step along dim."""
     def slogdet(self, *, out: Any = None) -> return_types.slogdet:
-        """Return (sign, logabsdet); see linalg.slogdet."""
+        """Return (sign, logabsdet); an alias of linalg.slogdet."""
     def smm(self, mat: Tensor) -> Tensor:
-        """Return the product of a sparse and a dense matrix as a sparse one."""
+        """Return the product of a sparse and a dense matrix as a sparse matrix."""
     def softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return exp(input) divided by its sum along dim, without overflow.
 
@@ -3306,7 +3312,7 @@ class TensorMethods:
     def sparse_dim(self) -> builtins.int:
         """Return how many axes the coordinates have; 0 for a dense tensor."""
     def sparse_mask(self, mask: Tensor) -> Tensor:
-        """Return input's elements at the places of a sparse tensor, with repetitions."""
+        """Return input's elements at the coordinates of a sparse tensor, including repeated ones."""
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
         """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
@@ -3402,12 +3408,12 @@ class TensorMethods:
             tensor(1.)
         """
     def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
-        """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
-        unless told), each faded in and out by window.
+        """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
+        hop_length samples apart, by default n_fft // 4.
 
-        center=True puts the first stretch about the first sample, with what pad_mode says before it;
-        normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
-        Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+        center=True centers the first frame on the first sample, with padding before it by pad_mode;
+        normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+        Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
         Raises  RuntimeError for lengths that do not fit together
         """
     def storage(self) -> TypedStorage:
@@ -3516,7 +3522,7 @@ class TensorMethods:
         Raises  RuntimeError if size does not broadcast to input's shape
         """
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
-        """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+        """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
 
         Args:
             input: The tensor.
@@ -3552,7 +3558,7 @@ class TensorMethods:
     def t_(self) -> Tensor:
         """In-place version of t: lets this tensor be that view, and returns it."""
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of the flattened input at the indices index."""
+        """Return the elements of the flattened input at the indices `index`."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
@@ -3639,7 +3645,8 @@ class TensorMethods:
             tensor([1, 1], dtype=fastdist.int32)
         """
     def to_dense(self, dtype: DTypeLike | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
-        """Return the dense tensor; the gradient of a sparse one is sparse, of its places.
+        """Return the dense tensor. For a sparse input its gradient is sparse, with the same
+        coordinates.
 
         Args:
             input: The tensor.
@@ -3652,8 +3659,8 @@ class TensorMethods:
                     [0., 1.]])
         """
     def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
-        """Return input as a sparse tensor of its elements that are not 0, of sparse_dim axes (all), in
-        rows of what is left.
+        """Return input as a sparse tensor of its nonzero elements. With sparse_dim, only that many
+        leading axes are sparse, and entries are slices of the remaining axes.
         """
     def to_sparse_coo(self) -> Tensor:
         """Return input as a sparse tensor."""
@@ -3701,7 +3708,7 @@ class TensorMethods:
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """In-place version of transpose: lets this tensor be that view, and returns it."""
     def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
-        """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+        """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
     def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return a copy with zeros above the diagonal of each matrix."""
     def tril_(self, diagonal: builtins.int = 0) -> Tensor:
@@ -3907,7 +3914,7 @@ class TensorMethods:
             tensor(1.)
         """
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+        """Return the inner product of two vectors, with the first one conjugated if it is complex."""
     def view(self, *size: Sizes) -> Tensor:
         """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
         dtype.
@@ -3916,7 +3923,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+            *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
                 dtype.
 
         Returns:

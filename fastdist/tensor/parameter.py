@@ -85,7 +85,7 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
 class Buffer(Tensor, metaclass=_KindOfTensor):
     """A Tensor that a Module registers as a buffer when it is assigned as an attribute. It is saved
-    with the module if it is persistent. Data of a user's own class keeps it, as for Parameter.
+    with the module if it is persistent. Data of a user's own class keeps that class.
     """
 
     mark = "_is_buffer"

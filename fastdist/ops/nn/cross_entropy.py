@@ -388,7 +388,7 @@ def cross_entropy(
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
 
     Args:
-        input: The logits, one for each class; they need not be normalized.
+        input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,).
         size_average: Deprecated; see reduction.

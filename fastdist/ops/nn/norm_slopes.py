@@ -1,6 +1,6 @@
 """The gradients of norms with respect to their inputs, as ops that can be differentiated again.
 
-Each op makes one Node, where its expression would make a dozen, and one kernel computes its own
+Each op makes one Node instead of a dozen for its expression, and one kernel computes its own
 gradients. The ops are used for small plain tensors on the CPU: see may_fuse in
 ops/reduce/row_slopes.py.
 """
