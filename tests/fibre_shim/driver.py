@@ -36,8 +36,8 @@ _FLAGS: Final = (
 # Thousands of sources run for milliseconds each: -O1 makes compilation take half as long again, and
 # does not save time in running.
 _QUICKLY: Final = "-O0"
-# Products of tiles run much longer. If sources had to be compiled, their tests took 51 s of CPU
-# without optimisation and 44 with it; if not, 22 with it and 61 without (AMD EPYC, Zen 4).
+# Products of tiles run much longer. On an AMD EPYC (Zen 4) their tests took 51 s of CPU without
+# optimisation and 22 s with it when the sources were compiled already; otherwise 61 s and 44 s.
 _OPTIMISED: Final = "-O1"
 _PRODUCT_OF_TILES: Final = "void multiply("
 # Linking the libraries takes as long as compiling a source, and they are loaded already.
