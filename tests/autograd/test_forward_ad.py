@@ -1,4 +1,4 @@
-"""Dual tensors: rows F1 to F16 as users see them."""
+"""Dual tensors: rows F1 to F16, through the public API."""
 
 from __future__ import annotations
 

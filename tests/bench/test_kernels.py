@@ -1,4 +1,4 @@
-"""The claim that kernels along rows are built for what was chosen alone."""
+"""Kernels along rows are built only for the chosen cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes and texts under PyTorch's names in programs of as-torch, and their pickles."""
+"""Classes and texts under PyTorch's names in programs run by as-torch, and their pickles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that others report as lost or hanging: read from the store, watched for progress."""
+"""Workers that others report as lost or hanging, read from the store and checked for progress."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_each_lost_worker_is_passed_on_once_and_what_lost_ones_declare_is_ignore
     store.append(DECLARED_LOST, line(1, 2, 2) + "none of ours\n")
     closing = threading.Event()
     watch = LostWorkers(lambda: store, tell, closing)
-    store.append(DECLARED_LOST, line(3, 2, 2))  # another has lost it, too
-    store.append(DECLARED_LOST, line(2, 1, 1))  # it was cut off, and takes others for lost
+    store.append(DECLARED_LOST, line(3, 2, 2))  # another worker has lost it too
+    store.append(DECLARED_LOST, line(2, 1, 1))  # it was disconnected, and declares others lost
     store.append(DECLARED_LOST, line(1, 5, 5, hangs=True) + line(1, 5, 5))
     store.append(DECLARED_LOST, line(1, 9, 9))
     assert has_last.wait(20.0)

@@ -44,7 +44,7 @@ dist.destroy_process_group()
 
 @pytest.fixture(autouse=True)
 def _no_other_jobs(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other processes of this run of tests have jobs of this user."""
+    """Hide the jobs of other processes in this test run."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(private))
 
 
@@ -115,7 +115,8 @@ def test_addresses() -> None:
     assert split_address("head:80") == ("head", 80)
 
 
-# ---- what a reading says ------------------------------------------------------------------------
+# # ---- the contents of a reading
+# --------------------------------------------------------------------
 
 
 def worker(rank: int, calls: int = 0, **more: Any) -> dict[str, Any]:
@@ -195,7 +196,7 @@ def test_rates_are_those_since_the_reading_before() -> None:
     first = as_text(before, None, "h:1").splitlines()[2].split()
     second = as_text(after, before, "h:1").splitlines()[2].split()
     assert first[:8] == ["0", "w0", "100", "1m5s", "50", "MB", "-", "10"]
-    assert second[6] == "10"  # calls made and served in a second
+    assert second[6] == "10"  # calls made and served per second
     assert as_text(after, before, "h:1").startswith("job at h:1: 1 node, 3 workers, restart 1, ")
 
 
