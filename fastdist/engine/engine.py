@@ -101,8 +101,8 @@ class Engine:
         the pass is done.
 
         CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it they
-        go to the queue of their pass, which need not be the one that the caller waits for. `awake`
-        is the queue that this thread serves: its owner needs no wake-up.
+        go to the queue of their pass, which may differ from the pass that the caller waits for.
+        `awake` is the queue that this thread serves: its owner needs no wake-up.
         """
         task = item.graph_task
         if task is None:
