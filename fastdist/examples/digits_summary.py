@@ -86,7 +86,7 @@ def _what_came_out(training: Training, comparison: Comparison) -> list[tuple[str
 
 def _where_the_time_went(training: Training, reports: Sequence[Report]) -> list[tuple[str, str]]:
     parts = {kind: sum(report.totals.get(kind, 0.0) for report in reports) for kind in _COMPUTING}
-    # Workers step in parallel, each its own parameters: the slower one counts.
+    # Workers run their optimisers in parallel, so the time of the slowest one counts.
     parts["optimiser"] = max(report.totals.get("optimiser", 0.0) for report in reports)
     waiting = max(0.0, training.elapsed_s - sum(parts.values()))
     forward, backward, optimiser = (f"{kind} {seconds:.1f}" for kind, seconds in parts.items())
