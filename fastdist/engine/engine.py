@@ -198,9 +198,9 @@ class Engine:
     ) -> tuple[Node, InputBuffer] | None:
         """Run one Node: hooks, captures and the Node, and pass its results on.
 
-        `here` is the current stream of the calling thread. Among Nodes that become ready on that
-        stream, for the queue `mine`, the one that would be taken next is returned instead of
-        queued.
+        `here` is the current stream of the calling thread. Of the Nodes that become
+        ready on that stream and belong to the queue `mine`, it returns the one that runs first, and
+        does not queue it.
         """
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
