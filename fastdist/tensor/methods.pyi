@@ -37,11 +37,11 @@ class TensorMethods:
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> NDArray:
-        """Let NumPy take this tensor as an array."""
+        """Convert this tensor to a NumPy array, for np.asarray."""
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
-        """Let NumPy's functions of tensors return tensors."""
+        """Convert the results of NumPy functions on tensors to tensors."""
     def __contains__(self, element: Operand) -> builtins.bool:
-        """Return whether some element equals element, a number or a tensor that broadcasts."""
+        """Return whether any element equals `element`, a number or a tensor that broadcasts."""
     def __copy__(self) -> Tensor:
         """Return another Tensor over the same memory. It is a leaf, even if self is the result of an
         op.
@@ -81,7 +81,7 @@ class TensorMethods:
     def __irshift__(self, other: Operand) -> Tensor: ...
     def __isub__(self, other: Operand) -> Tensor: ...
     def __iter__(self) -> Iterator[Tensor]:
-        """Walk the rows: views that share one Node, so that their gradients are put together once."""
+        """Iterate over the rows: views with a common Node, which collects their gradients."""
     def __itruediv__(self, other: Operand) -> Tensor: ...
     def __ixor__(self, other: Operand) -> Tensor: ...
     def __le__(self, other: Operand) -> Tensor: ...
@@ -108,7 +108,7 @@ class TensorMethods:
                 saved; views become separate tensors, unless multiprocessing sends them as shared memory
         """
     def __reversed__(self) -> Tensor:
-        """Return a copy with the rows in the opposite order."""
+        """Return a copy with the first axis in reverse order."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
@@ -137,7 +137,9 @@ class TensorMethods:
     def _nnz(self) -> Any:
         """Return the nnz of a sparse tensor, coalesced or not."""
     def _repr_context(self) -> tuple[str, str | None]:
-        """Return the dtype that printing leaves out, and the tangent at the innermost level."""
+        """Return the default dtype, which printing omits, and the tangent at the innermost level as
+        text.
+        """
     def _typed_storage(self) -> TypedStorage:
         """Return the whole memory that this tensor is a part of, as elements of its dtype."""
     def _values(self) -> Any:
@@ -368,10 +370,10 @@ class TensorMethods:
             tensor([False,  True])
         """
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
-        """Write callable(x) over each element x, one after the other; it is slow.
+        """Replace each element x by callable(x), one after another; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device, or
-                where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+                or if callable does not return a number
         """
     def arccos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arc cosine of each element: the angle in radians, from 0 to pi.
@@ -491,10 +493,10 @@ class TensorMethods:
     def as_strided_scatter(self, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
         """Return a copy of input with src written to its as_strided view."""
     def as_subclass(self, cls: Any) -> Any:
-        """Return this tensor as a cls, over the same memory and at the same place of the graph.
+        """Return this tensor as an instance of cls, with the same memory and position in the graph.
 
-        Raises  TypeError for a value that is not a subclass of Tensor; RuntimeError for a view that is
-                not resolved as another class than Tensor: it would not be a view then
+        Raises  TypeError if cls is not a subclass of Tensor; RuntimeError for a conjugate or negative
+                view, unless cls is Tensor
         """
     def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
@@ -535,19 +537,20 @@ class TensorMethods:
     def atanh_(self) -> Tensor:
         """Return the inverse hyperbolic tangent of each element."""
     def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Inputs | None = None) -> None:
-        """Add this tensor's gradients into the `.grad` of the leaves it was made of, or of inputs
-        alone: of one, several or those in a dict, tensors or edges of the graph.
+        """Add this tensor's gradients to the `.grad` of the graph's leaves, or only of `inputs`.
 
-        Thread  runs here; other threads' passes through the same leaves may overlap
-        Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
-                given
+        Thread  runs in the calling thread; passes of other threads through the same leaves may overlap
+        Raises  RuntimeError if it does not require grad, or if it has several elements and no gradient
+                is given
 
         Args:
-            gradient: The gradient of what is sought by this tensor, of its shape; may be left out for a
-                single number, where it is 1.
-            retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
-            create_graph: Whether the pass is recorded, for second derivatives.
-            inputs: The leaves whose `.grad` is added to; all if None.
+            gradient: The gradient with respect to this tensor, of its shape; may be left out for a
+                tensor with one element, and is then 1.
+            retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
+                None.
+            create_graph: Whether to record the pass, for second derivatives.
+            inputs: The tensors or graph edges whose `.grad` to add to: one, several, or a dict; all
+                leaves if None.
 
         Example:
             >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -990,7 +993,7 @@ class TensorMethods:
     def deg2rad_(self) -> Tensor:
         """Convert angles from degrees to radians."""
     def dense_dim(self) -> builtins.int:
-        """Return how many axes each value has."""
+        """Return the number of axes of each value."""
     def det(self) -> Tensor:
         """Return the determinant; an alias of linalg.det."""
     def detach(self) -> Tensor:
@@ -1066,9 +1069,10 @@ class TensorMethods:
     def digamma_(self) -> Tensor:
         """Return the derivative of lgamma."""
     def dim_order(self, *, ambiguity_check: builtins.bool = False) -> tuple[builtins.int, ...]:
-        """Return the axes from the slowest to the fastest in memory.
+        """Return the axes in order of decreasing stride.
 
-        Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
+        Raises  RuntimeError, with ambiguity_check, if axes of length 1 or equal strides make the order
+                ambiguous
         """
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
         """Return the norm of input - other."""
@@ -1260,11 +1264,11 @@ class TensorMethods:
         Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
         """
     def fill_diagonal_(self, fill_value: Scalar, wrap: builtins.bool = False) -> Tensor:
-        """Write fill_value where all indices are equal.
+        """Set the elements whose indices are all equal to fill_value.
 
-        With wrap, a tall matrix gets a further diagonal after each width + 1 rows.
+        With wrap, in a tall matrix the diagonal starts again after each width + 1 rows.
 
-        Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
+        Raises  RuntimeError for a 1-d tensor, or for more than two axes of unequal lengths
         """
     def fix(self, *, out: Tensor | None = None) -> Tensor:
         """Return input rounded towards 0; the gradient is 0."""
@@ -1557,9 +1561,9 @@ class TensorMethods:
     def is_conj(self) -> builtins.bool:
         """Return whether the tensor is a lazily conjugated view."""
     def is_distributed(self) -> builtins.bool:
-        """Return False: a tensor lies in one process."""
+        """Return False: a tensor belongs to one process."""
     def is_inference(self) -> builtins.bool:
-        """Return False: what inference_mode made is an ordinary tensor."""
+        """Return False: tensors made in inference_mode are ordinary tensors."""
     @property
     def is_ipu(self) -> builtins.bool: ...
     @property
@@ -1584,7 +1588,7 @@ class TensorMethods:
         Raises  RuntimeError if input does not have exactly one element
         """
     def is_pinned(self, device: DeviceLike = ...) -> builtins.bool:
-        """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
+        """Return whether the tensor is in pinned (page-locked) CPU memory."""
     @property
     def is_quantized(self) -> builtins.bool: ...
     def is_same_size(self, other: Tensor) -> builtins.bool:
@@ -1958,14 +1962,14 @@ class TensorMethods:
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
         """Replace each element e by callable(e, x's element, y's element); this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-                another device, or where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+                not on the CPU, or if callable does not return a number
         """
     def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Write callable(x, y) over each element x, y being other's there; it is slow.
+        """Replace each element x by callable(x, y), with y from other at the same index; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-                another device, or where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+                not on the CPU, or if callable does not return a number
         """
     def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input with elements replaced by value where mask is true.
@@ -2285,8 +2289,8 @@ class TensorMethods:
         positions.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
-        """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
-        memory, or with assign other itself, outside of its graph.
+        """Return the tensor that load_state_dict stores instead of this one. It has other's values in
+        this memory; or with assign, it is other itself, detached.
         """
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Return a view with the axes `source` moved to the positions `destination`.
@@ -2526,26 +2530,27 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def new(self, *args: Any, device: DeviceLike = ...) -> Tensor:
-        """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
-        its device, as the old constructors do; or another handle to the Tensor given.
+        """Create a tensor in this tensor's dtype and on its device, as the old constructors do. The
+        arguments are sizes for uninitialized memory, or data to copy. For a Tensor, another handle to
+        it is returned.
 
         Raises  TypeError for a Tensor of another dtype or device
 
         Args:
             *args: Sizes, or data to copy.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
 
         Example:
             >>> torch.ones(1).new([1, 2])
             tensor([1., 2.])
         """
     def new_empty(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return uninitialized memory of size, in this tensor's dtype and on its device unless given.
+        """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `empty`.
 
         Example:
@@ -2553,17 +2558,17 @@ class TensorMethods:
             fastdist.int8
         """
     def new_empty_strided(self, size: Sizes, stride: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return memory of size whose elements lie stride apart, in this tensor's dtype and on its
-        device unless told otherwise.
+        """Return uninitialized memory of size and strides, by default in this tensor's dtype and on its
+        device.
         """
     def new_full(self, size: Sizes, fill_value: Scalar, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise.
+        """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
 
         Args:
             size: The lengths of the axes, as a tuple.
             fill_value: The number.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `full`.
 
         Example:
@@ -2571,12 +2576,12 @@ class TensorMethods:
             tensor([7., 7.])
         """
     def new_ones(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return ones of size, in this tensor's dtype and on its device unless told otherwise.
+        """Return ones of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `ones`.
 
         Example:
@@ -2584,14 +2589,14 @@ class TensorMethods:
             tensor([1, 1])
         """
     def new_tensor(self, data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return a copy of data, in this tensor's dtype and on its device unless told otherwise."""
+        """Return a copy of data, by default in this tensor's dtype and on its device."""
     def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return zeros of size, in this tensor's dtype and on its device unless told otherwise.
+        """Return zeros of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `zeros`.
 
         Example:
@@ -2705,11 +2710,11 @@ class TensorMethods:
     def numpy(self, *, force: builtins.bool = False) -> NDArray:
         """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
-        Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
-                one on another device, unless force; TypeError for bfloat16
+        Raises  RuntimeError for a tensor that requires grad while gradients are enabled, and TypeError
+                for one on another device, unless force is set; TypeError for bfloat16
 
         Args:
-            force: Whether to detach, copy to the CPU, and resolve conjugates and negations first.
+            force: Whether to detach, copy to the CPU, and resolve conjugate and negative views first.
 
         Example:
             >>> x = torch.zeros(2)
@@ -2760,8 +2765,8 @@ class TensorMethods:
             fastdist.Size([4, 2, 3])
         """
     def pin_memory(self, device: DeviceLike = ...) -> Tensor:
-        """Return the tensor in pinned memory, for copies that do not block the program: itself if it is
-        pinned.
+        """Return the tensor in pinned memory, for asynchronous copies to a GPU; a pinned tensor is
+        returned unchanged.
 
         Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
         """
@@ -2889,8 +2894,8 @@ class TensorMethods:
             tensor([0.5000, 0.2500])
         """
     def record_stream(self, stream: Any) -> None:
-        """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
-        on the CPU there is nothing to do.
+        """Keep this tensor's memory from reuse until the stream's currently queued work is done. On the
+        CPU it does nothing.
         """
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
         """Call hook(grad) each time this tensor's gradient is computed; a Tensor that it returns
@@ -3310,7 +3315,7 @@ class TensorMethods:
             indices=tensor([1, 2, 0]))
         """
     def sparse_dim(self) -> builtins.int:
-        """Return how many axes the coordinates have; 0 for a dense tensor."""
+        """Return the number of axes with coordinates; 0 for a dense tensor."""
     def sparse_mask(self, mask: Tensor) -> Tensor:
         """Return input's elements at the coordinates of a sparse tensor, including repeated ones."""
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
@@ -3781,13 +3786,13 @@ class TensorMethods:
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return input with the axis dim split into several axes."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
-        """Return the view of all windows of size elements along dimension, step apart, as a last
-        axis.
+        """Return a view of all windows of `size` elements along dimension; the elements of a window are
+        along a new last axis.
 
         Args:
             dimension: The axis.
             size: The length of a window.
-            step: The distance between two windows.
+            step: The distance between the starts of two windows.
 
         Example:
             >>> torch.arange(5).unfold(0, 3, 2)

@@ -127,7 +127,6 @@ def checkpoint(
     Raises  CheckpointError, in the backward pass, if the second run saves other tensors
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch,
             torch/utils/checkpoint.py
-            torch/utils/checkpoint.py
 
     Args:
         function: The function.
