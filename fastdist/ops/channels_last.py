@@ -1,6 +1,4 @@
-"""Results in channels_last memory for inputs in channels_last memory, as from PyTorch's
-image ops.
-"""
+"""Results of image ops in channels_last memory if their inputs are, as in PyTorch."""
 
 from __future__ import annotations
 

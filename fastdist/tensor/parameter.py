@@ -1,6 +1,4 @@
-"""Parameter and Buffer, which nn re-exports; they are here because dispatch and RPC use
-Parameter.
-"""
+"""Parameter and Buffer, which nn re-exports; they are here since dispatch and RPC use them."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""Reductions and related ops: sums, extremes, norms, quantiles, cumulative ops, sorting,
-histograms.
-"""
+"""Sums, extremes, norms, quantiles, cumulative ops, sorting, histograms."""
