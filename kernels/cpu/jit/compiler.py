@@ -68,7 +68,7 @@ class _Locator(_caching._CacheLocator):  # type: ignore[misc]
         return str(cache_directory("numba") or shipped_directory("numba"))
 
     def ensure_cache_path(self) -> None:
-        pass  # its owner was checked when it was found
+        pass  # cache_directory has checked the folder's owner
 
     def get_source_stamp(self) -> str:
         return self._stamp
