@@ -44,8 +44,8 @@ FAR: Final = {"float32": 2.0**28, "float64": 2.0**27}
 for _function in (*special.COMPILED, *bessel.COMPILED, *orthogonal_polynomials.COMPILED):
     register_jitable(error_model="numpy")(_function)
 
-# The only fast-math flag is contract (a * b + c rounded once). Other flags would exclude NaN and inf,
-# or ignore the sign of zero.
+# The only fast-math flag is contract (a * b + c rounded once). Other flags would exclude NaN and
+# inf, or ignore the sign of zero.
 _inline = compiled(inline=True, fastmath={"contract"})
 _exact = compiled(inline=True)
 

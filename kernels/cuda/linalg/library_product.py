@@ -300,8 +300,8 @@ def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int, *, tf32: bool) ->
         (_WAY_OF_B, ctypes.c_int32(b.way)),
     ]
     if bias is not None:
-        # The heuristic reads only the address's alignment, not the bias. So this stands for the
-        # address of any bias with this alignment.
+        # The heuristic does not read the bias, only the alignment of its address. This number
+        # stands for the address of any bias with at least this alignment.
         problem += [
             (_EPILOGUE, ctypes.c_uint32(_BIAS)),
             (_BIAS_POINTER, ctypes.c_void_p(alignment)),
