@@ -419,7 +419,7 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
 # are counted instead of elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run a number of shares, from number `first` on, each of equally many elements or rows."""
+    """Process `shares` shares of equal size, beginning with the one whose number is `first`."""
     total, each = _get(job, 5), _get(job, 6)
     begin, end = _lesser(first * each, total), _lesser((first + shares) * each, total)
     loop, count, ndim = _get(job, 0), _get(job, 1), _get(job, 2)

@@ -21,7 +21,7 @@ from numba.core import codegen, compiler, typed_passes, types
 from numba.core.compiler_machinery import register_pass
 from numba.core.typing import context as typing_context
 
-# Typed as Any, because which parts of Numba have types changes from version to version.
+# Typed as Any, because different versions of Numba annotate different parts.
 _Library: Any = codegen.JITCodeLibrary
 _Lowering: Any = typed_passes.NativeLowering
 _Compiler: Any = compiler.CompilerBase

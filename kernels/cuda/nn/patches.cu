@@ -11,8 +11,8 @@
 constexpr int THREADS = 256;
 
 struct Task {
-    // The number of threads; how many numbers of a column a thread writes, a divisor of a
-    // channel's.
+    // The number of threads, and how many numbers of a column each writes, which divides the
+    // numbers of a channel.
     long long size, taps, images, channels;
     long long image[3], kernel[3], grid[3], stride[3], padding[3], dilation[3];
     // Strides of the images: image, channel and the three axes; of the columns: image, row, column.
