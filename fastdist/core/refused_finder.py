@@ -1,4 +1,4 @@
-"""The finder of modules whose names are all refused, and of those with two names in PyTorch."""
+"""The finder of modules with only refused names, and of modules with two names in PyTorch."""
 
 from __future__ import annotations
 

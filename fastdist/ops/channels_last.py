@@ -1,4 +1,4 @@
-"""Results of image ops in channels_last memory if their inputs are, as in PyTorch."""
+"""Results in channels_last memory for such inputs, as from PyTorch's image ops."""
 
 from __future__ import annotations
 

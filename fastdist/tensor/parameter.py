@@ -1,4 +1,4 @@
-"""Parameter and Buffer, which nn re-exports; they are here since dispatch and RPC use them."""
+"""Parameter and Buffer, which nn re-exports; dispatch and RPC use Parameter as well."""
 
 from __future__ import annotations
 

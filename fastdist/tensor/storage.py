@@ -1,4 +1,4 @@
-"""State that a tensor and its views share: a version counter, and the list of views."""
+"""State that a tensor and its views share: a counter of in-place changes, and the views."""
 
 from __future__ import annotations
 

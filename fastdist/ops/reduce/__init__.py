@@ -1,1 +1,1 @@
-"""Sums, extremes, norms, quantiles, cumulative ops, sorting, histograms."""
+"""Reductions: sums, extremes, norms, quantiles, histograms; also cumulative ops and sorting."""
